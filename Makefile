@@ -1,0 +1,55 @@
+# Each target sets up all that it needs. Expensive things live in a cache folder outside the checkout, keyed by their locks.
+SHELL      := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+CACHE      := $(if $(TRAINSWEEP_CACHE),$(TRAINSWEEP_CACHE),$(HOME)/.cache/trainsweep)
+LOCK_HASH  := $(shell sha256sum requirements/dev.txt | cut -c1-12)
+PYTHON     ?= python3
+VENV       := $(CACHE)/venv/dev-$(LOCK_HASH)
+PY         := PYTHONPATH=operator:. $(VENV)/bin/python
+BIN        := PYTHONPATH=operator:. $(VENV)/bin
+CLUSTER    ?= devcluster
+KEEP       ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 20
+
+$(VENV)/.ready:
+	@.ci/venv "$(PYTHON)" "$(VENV)" requirements/dev.txt
+.PHONY: venv
+venv: $(VENV)/.ready ## the Python environment of the locks
+
+.PHONY: generate
+generate: venv ## write the CRDs and the reference from the typed models
+	$(PY) -m trainsweep.api.generate
+
+.PHONY: lint
+lint: venv ## format, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PY) -m trainsweep.api.generate --check
+
+.PHONY: format
+format: venv ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: venv ## compile the lock files anew
+	.ci/lock
+
+.PHONY: test-fast
+test-fast: venv ## everything that needs no cluster
+	$(PY) -m pytest tests/unit tests/simulation -q
+
+.PHONY: test
+test: venv ## every layer, on a real Kubernetes
+	$(PY) .ci/test.py
+
+.PHONY: demo
+demo: venv ## one real sweep on a real Kubernetes
+	$(PY) -m devcluster.demo --cluster "$(CLUSTER)" $(if $(KEEP),--keep)

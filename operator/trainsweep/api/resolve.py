@@ -1,0 +1,71 @@
+"""From what the user wrote and what the class says to the spec that is run: class defaults below, inline defaults last.
+
+Nothing of it is written to `spec`; what a user should know of it goes to `status.resolved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.api.sweepclass import TrainSweepClassSpec
+
+NOT_IN_CLASS = ("objective", "search", "trials", "className", "runKey")
+
+
+class SpecError(ValueError):
+    """A spec that cannot be run. `problems` are (field path, message) pairs, in order."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{path}: {message}" for path, message in problems))
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Deep merge of maps; lists and scalars of `above` replace. A union (one key of several) is replaced whole."""
+    out = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and key not in ("resources", "source"):
+            out[key] = merge(old, value)
+        else:
+            out[key] = value
+    return out
+
+
+def problems_of(error: ValidationError) -> list[tuple[str, str]]:
+    """Pydantic's errors as (field path in the API's own spelling, message)."""
+    found = []
+    for item in error.errors(include_url=False):
+        path = ""
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else (f".{part}" if path else str(part))
+        found.append((path or "spec", item["msg"]))
+    return found
+
+
+def resolve(spec: Mapping[str, Any], sweep_class: TrainSweepClassSpec | None) -> TrainSweepSpec:
+    """The spec that is run.
+
+    Args:
+        spec: `.spec` as stored in the API server or read from a file.
+        sweep_class: the class, if there is one.
+
+    Raises:
+        SpecError: naming every field that does not fit.
+    """
+    defaults = {k: v for k, v in (sweep_class.defaults if sweep_class else {}).items() if k not in NOT_IN_CLASS}
+    try:
+        resolved = TrainSweepSpec.model_validate(merge(defaults, spec))
+    except ValidationError as error:
+        raise SpecError(problems_of(error)) from None
+    cleanup, timeout = resolved.cleanup, resolved.checkpoints.verify.timeout_seconds
+    if cleanup.hold_seconds < timeout:
+        longer = cleanup.model_copy(
+            update={"hold_seconds": timeout, "max_hold_seconds": max(timeout, cleanup.max_hold_seconds)}
+        )
+        resolved = resolved.model_copy(update={"cleanup": longer})
+    return resolved

@@ -1,0 +1,251 @@
+"""`spec.objective`, `spec.search` and `spec.trials`: what is optimised, over which space, with how many trials."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from trainsweep.api.base import ApiModel, Rule, schema
+
+Scalar = bool | int | float | Annotated[str, Field(max_length=256)]
+ParameterName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$")]
+
+
+class Mode(StrEnum):
+    """Direction of the objective."""
+
+    MINIMIZE = "Minimize"
+    MAXIMIZE = "Maximize"
+
+
+class Objective(ApiModel):
+    """What is optimised."""
+
+    metric: str = Field(
+        min_length=1,
+        max_length=128,
+        pattern=r"^\S(.*\S)?$",
+        description="Name of the metric, exactly as the training loop reports it.",
+    )
+    mode: Mode = Field(description="Minimize or Maximize.")
+    goal: float | None = Field(
+        default=None, description="The sweep ends well as soon as a trial's committed report reaches this value."
+    )
+
+
+class Random(ApiModel):
+    """Independent draws."""
+
+    seed: int = Field(default=0, ge=0, le=4294967295, description="Seed of the draws: the same seed proposes the same trials.")
+
+
+class Grid(ApiModel):
+    """Every combination of the values, in order. Each parameter must be categorical, or an int or float with a step."""
+
+
+class Tpe(ApiModel):
+    """Tree-structured Parzen estimator (Optuna)."""
+
+    seed: int = Field(default=0, ge=0, le=4294967295, description="Seed of the sampler.")
+    startup_trials: int = Field(
+        default=10, ge=1, le=1000, description="Number of random trials before the estimator is used."
+    )
+
+
+class Algorithm(ApiModel):
+    """How trials are proposed: exactly one of random, grid or tpe."""
+
+    random: Random | None = Field(default=None, description="Independent draws.")
+    grid: Grid | None = Field(default=None, description="Every combination of the values.")
+    tpe: Tpe | None = Field(default=None, description="Tree-structured Parzen estimator.")
+
+    rules: ClassVar = (
+        Rule(
+            "[has(self.random), has(self.grid), has(self.tpe)].filter(x, x).size() == 1",
+            "set exactly one of random, grid or tpe",
+        ),
+    )
+
+
+class FloatRange(ApiModel):
+    """A floating-point range, both ends included."""
+
+    min: float = Field(description="Lower end.")
+    max: float = Field(description="Upper end; must be greater than min.")
+    log: bool = Field(default=False, description="Draw on a logarithmic scale; min must then be above 0.")
+    step: float | None = Field(default=None, gt=0, description="Distance of the values; the upper end is cut to the grid.")
+
+    rules: ClassVar = (
+        Rule("self.min < self.max", "must be less than max: for one fixed value use training.config", ".min"),
+        Rule("!has(self.log) || !self.log || self.min > 0.0", "must be above 0 when log is true", ".min"),
+        Rule("!has(self.step) || !has(self.log) || !self.log", "step does not go with log: remove one of them", ".step"),
+        Rule("!has(self.step) || self.step <= self.max - self.min", "must not be greater than max - min", ".step"),
+    )
+
+
+class IntRange(ApiModel):
+    """An integer range, both ends included."""
+
+    min: int = Field(ge=-(2**53), le=2**53, description="Lower end.")
+    max: int = Field(ge=-(2**53), le=2**53, description="Upper end; must be greater than min.")
+    log: bool = Field(default=False, description="Draw on a logarithmic scale; min must then be at least 1.")
+    step: int | None = Field(default=None, ge=1, le=2**53, description="Distance of the values; the upper end is cut to the grid.")
+
+    rules: ClassVar = (
+        Rule("self.min < self.max", "must be less than max: for one fixed value use training.config", ".min"),
+        Rule("!has(self.log) || !self.log || self.min > 0", "must be at least 1 when log is true", ".min"),
+        Rule("!has(self.step) || !has(self.log) || !self.log", "step does not go with log: remove one of them", ".step"),
+        Rule("!has(self.step) || self.step <= self.max - self.min", "must not be greater than max - min", ".step"),
+    )
+
+
+class Categorical(ApiModel):
+    """One of several values, without an order."""
+
+    values: list[Scalar] = Field(
+        min_length=2,
+        max_length=64,
+        description="The values: strings, numbers or booleans, without duplicates (1 and 1.0 are one value, true is another).",
+        json_schema_extra=schema(**{"x-kubernetes-list-type": "atomic"}),
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "self.values.all(v, type(v) == string || type(v) == bool || type(v) == int || type(v) == double)",
+            "values must be strings, numbers or booleans: put structured choices into training.config and choose by name",
+            ".values",
+        ),
+        Rule(
+            "self.values.all(v, type(v) != string || v.size() <= 256)",
+            "a string value may have at most 256 characters",
+            ".values",
+        ),
+        Rule(
+            "self.values.all(v, self.values.exists_one(w, v == w))",
+            "values must not repeat (1 and 1.0 are the same value)",
+            ".values",
+            "FieldValueDuplicate",
+        ),
+    )
+
+
+class Parameter(ApiModel):
+    """One dimension of the search space: exactly one of float, int or categorical."""
+
+    name: ParameterName = Field(description="Name under which the loop finds the value in its config.")
+    float_: FloatRange | None = Field(default=None, alias="float", description="A floating-point range.")
+    int_: IntRange | None = Field(default=None, alias="int", description="An integer range.")
+    categorical: Categorical | None = Field(default=None, description="One of several values.")
+
+    rules: ClassVar = (
+        Rule(
+            "[has(self.float), has(self.int), has(self.categorical)].filter(x, x).size() == 1",
+            "set exactly one of float, int or categorical",
+        ),
+    )
+
+
+class Search(ApiModel):
+    """The search space and how it is searched."""
+
+    algorithm: Algorithm = Field(description="How trials are proposed: exactly one of random, grid or tpe.")
+    parameters: list[Parameter] = Field(
+        min_length=1,
+        max_length=32,
+        description="The dimensions of the search space.",
+        json_schema_extra=schema(**{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}),
+    )
+    initial_points: list[dict[ParameterName, Scalar]] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Known good points, tried first. Each gives a value for every parameter.",
+        json_schema_extra=schema(**{"x-kubernetes-list-type": "atomic"}),
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.initialPoints) || self.initialPoints.all(p, p.size() == self.parameters.size() && "
+            "self.parameters.all(q, q.name in p))",
+            "each initial point must give a value for every parameter and for nothing else",
+            ".initialPoints",
+        ),
+        Rule(
+            "!has(self.algorithm.grid) || self.parameters.all(p, has(p.categorical) || (has(p.float) && has(p.float.step)) "
+            "|| (has(p.int) && (!has(p.int.log) || !p.int.log)))",
+            "a grid needs categorical parameters, or int and float parameters with a step: give the float a step, and no log",
+            ".parameters",
+        ),
+        Rule(
+            "!has(self.algorithm.grid) || !has(self.initialPoints) || self.initialPoints.size() == 0",
+            "a grid tries every point already: remove initialPoints",
+            ".initialPoints",
+        ),
+    )
+
+
+class Asha(ApiModel):
+    """Asynchronous successive halving on the reported `epoch`."""
+
+    max_epochs: int = Field(ge=1, le=1_000_000, description="Epochs after which a trial is complete.")
+    grace_epochs: int = Field(default=1, ge=1, le=1_000_000, description="Epochs before a trial may be stopped.")
+    reduction_factor: int = Field(default=4, ge=2, le=64, description="At each rung one in this many trials goes on.")
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.graceEpochs) || self.graceEpochs <= self.maxEpochs", "must not be greater than maxEpochs", ".graceEpochs"
+        ),
+    )
+
+
+class EarlyStopping(ApiModel):
+    """Which trials are ended early: asha."""
+
+    asha: Asha | None = Field(default=None, description="Asynchronous successive halving.")
+
+    rules: ClassVar = (Rule("has(self.asha)", "set asha, or remove earlyStopping"),)
+
+
+class Stop(ApiModel):
+    """When one trial is complete."""
+
+    max_epochs: int | None = Field(default=None, ge=1, le=1_000_000, description="A trial ends after this `epoch`.")
+    metric_threshold: float | None = Field(
+        default=None, description="A trial ends once its objective is at least as good as this."
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "has(self.maxEpochs) || has(self.metricThreshold)", "set maxEpochs or metricThreshold, or remove stop"
+        ),
+    )
+
+
+class Trials(ApiModel):
+    """How many trials, how many at a time, and when one ends."""
+
+    count: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Number of trials. For a grid it may be left out; if given it must be the size of the grid.",
+    )
+    max_concurrent: int = Field(default=1, ge=1, le=256, description="Number of trials that run at the same time.")
+    max_failed: int | None = Field(
+        default=None,
+        ge=0,
+        le=10_000,
+        description="The sweep ends when more trials than this have failed for good. Absent: it ends when none can succeed.",
+    )
+    early_stopping: EarlyStopping | None = Field(default=None, description="Which trials are ended early.")
+    stop: Stop | None = Field(default=None, description="When one trial is complete.")
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.count) || !has(self.maxConcurrent) || self.maxConcurrent <= self.count",
+            "must not be greater than count",
+            ".maxConcurrent",
+        ),
+        Rule("!has(self.count) || !has(self.maxFailed) || self.maxFailed <= self.count", "must not be greater than count", ".maxFailed"),
+    )

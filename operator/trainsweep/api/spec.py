@@ -1,0 +1,228 @@
+"""`TrainSweep.spec` as one typed model.
+
+Defaults stand here as Python defaults and are never written into the stored object: see `trainsweep.api.resolve`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trainsweep.api.base import ApiModel, DnsSubdomain, Rule, Seconds
+from trainsweep.api.search import Objective, Search, Trials
+from trainsweep.api.workload import Cluster, Depth, Scheduling, Training
+from trainsweep.contract.owed import Require
+
+# CEL at the root of the spec may compare with oldSelf only where both sides have the field: has() parity is added here.
+
+
+def immutable(path: str, advice: str) -> Rule:
+    """A rule that holds a field of the spec fixed, also against its removal or a late addition."""
+    parts = path.split(".")
+    new, old = f"self.{path}", f"oldSelf.{path}"
+    guards_new = " && ".join(f"has(self.{'.'.join(parts[: i + 1])})" for i in range(len(parts)))
+    guards_old = " && ".join(f"has(oldSelf.{'.'.join(parts[: i + 1])})" for i in range(len(parts)))
+    return Rule(
+        f"(({guards_new}) == ({guards_old})) && (!({guards_new}) || {new} == {old})",
+        f"{path} is immutable: {advice}",
+        f".{path}" if len(parts) == 1 else f".{parts[0]}",
+    )
+
+
+class Storage(ApiModel):
+    """Where checkpoints and results go."""
+
+    uri: str = Field(
+        default="",
+        max_length=512,
+        pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?)?$",
+        description="s3://bucket/prefix; the run lies below it under namespace/name/run. Absent: the class's.",
+    )
+    region: str = Field(default="", max_length=32, pattern=r"^[a-z0-9-]*$", description="Region of the bucket.")
+    service_account_name: str = Field(
+        default="",
+        max_length=253,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        description="ServiceAccount of the Ray pods, with an identity that can write below the prefix.",
+    )
+    endpoint_url: str = Field(
+        default="",
+        alias="endpointURL",
+        max_length=256,
+        pattern=r"^(https?://[^\s/?#@]+)?/?$",
+        description="Endpoint of an S3-compatible store. Only one that the class allows.",
+    )
+
+
+class Verify(ApiModel):
+    """The second look at the owed checkpoints."""
+
+    depth: Depth = Field(default=Depth.CHECKSUMS, description="Listing, Sizes or Checksums.")
+    timeout_seconds: int = Field(default=600, ge=10, le=86400, description="How long the driver waits for the verdict.")
+    on_missing: Literal["Fail", "Warn"] = Field(
+        default="Fail", description="What happens when an owed checkpoint stays missing: the sweep fails, or succeeds with a warning."
+    )
+
+
+class Retention(ApiModel):
+    """Which checkpoints are kept."""
+
+    per_trial: int = Field(default=2, ge=1, le=1000, description="Checkpoints kept of a trial: the best ones, and always the newest.")
+    keep_trials: int | None = Field(
+        default=None, ge=1, le=10_000, description="Trials whose checkpoints are kept after verification. Only with require BestTrial."
+    )
+
+
+class Checkpoints(ApiModel):
+    """What is owed, how it is proven and what is kept."""
+
+    require: Require = Field(
+        default=Require.BEST_TRIAL, description="Which checkpoints must be proven: None, BestTrial, AllSucceeded or AllReported."
+    )
+    verify: Verify = Field(default_factory=Verify, description="The second look.")
+    retention: Retention = Field(default_factory=Retention, description="Which checkpoints are kept.")
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.retention) || !has(self.retention.keepTrials) || !has(self.require) || self.require == 'BestTrial'",
+            "keepTrials goes only with require BestTrial: the other policies owe more than it keeps",
+            ".retention",
+        ),
+    )
+
+
+class Attempts(ApiModel):
+    """How many further RayJobs each class of end may cost. 0 means none."""
+
+    application: int = Field(default=1, ge=0, le=100, description="After the training or the driver failed.")
+    infrastructure: int = Field(default=3, ge=0, le=100, description="After a node, the head or the store was lost.")
+    eviction: int = Field(default=10, ge=0, le=100, description="After Kueue, a drain or a person took the cluster.")
+    startup: int = Field(default=1, ge=0, le=100, description="After a cluster did not start in time.")
+
+
+class Backoff(ApiModel):
+    """Pause before a further attempt; it doubles each time."""
+
+    initial_seconds: int = Field(default=10, ge=0, le=3600, description="Pause before the second attempt.")
+    max_seconds: int = Field(default=600, ge=0, le=86400, description="Longest pause.")
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.initialSeconds) || !has(self.maxSeconds) || self.initialSeconds <= self.maxSeconds",
+            "must not be greater than maxSeconds",
+            ".initialSeconds",
+        ),
+    )
+
+
+class FailurePolicy(ApiModel):
+    """Retries at every level: all finite, 0 means 0. They multiply: `trainsweep plan` prints the worst case."""
+
+    trial_retries: int = Field(default=2, ge=0, le=100, description="Further tries of a trial inside the cluster (Tune).")
+    worker_restarts: int = Field(
+        default=3, ge=0, le=100, description="Restarts of a trial's workers (Train), also after a lost spot node."
+    )
+    attempts: Attempts = Field(default_factory=Attempts, description="Further RayJobs, by class of end. May be raised while running.")
+    backoff: Backoff = Field(default_factory=Backoff, description="Pause before a further attempt.")
+
+
+class Deadlines(ApiModel):
+    """Limits in time, in seconds. May be changed while running."""
+
+    startup_seconds: int | None = Field(
+        default=None, ge=10, le=31_536_000, description="From an attempt's RayJob until its first trial reports."
+    )
+    run_seconds: int | None = Field(default=None, ge=10, le=31_536_000, description="One attempt, from its RayJob.")
+    total_seconds: int | None = Field(
+        default=None, ge=10, le=31_536_000, description="The whole sweep, from its first launch, over all attempts."
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.startupSeconds) || !has(self.runSeconds) || self.startupSeconds <= self.runSeconds",
+            "must not be greater than runSeconds",
+            ".startupSeconds",
+        ),
+        Rule(
+            "!has(self.runSeconds) || !has(self.totalSeconds) || self.runSeconds <= self.totalSeconds",
+            "must not be greater than totalSeconds",
+            ".runSeconds",
+        ),
+    )
+
+
+class Cleanup(ApiModel):
+    """How long things are kept and how long an end may take."""
+
+    ray_job_ttl_seconds: Seconds = Field(
+        default=86400, alias="rayJobTTLSeconds", description="How long the RayJob object is kept after its cluster is gone."
+    )
+    hold_seconds: int = Field(
+        default=900, ge=10, le=86400, description="How long a finished cluster stays for a late second look; at least verify.timeoutSeconds."
+    )
+    max_hold_seconds: int = Field(default=3600, ge=10, le=604_800, description="How long that may be extended while the store cannot be read.")
+    deletion_grace_seconds: int = Field(
+        default=600, ge=0, le=86400, description="How long a deletion waits for the settlement of a running attempt."
+    )
+    stop_grace_seconds: int = Field(
+        default=30, ge=0, le=3600, description="How long loops may go on to their next report once a stop is asked for."
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.holdSeconds) || !has(self.maxHoldSeconds) || self.holdSeconds <= self.maxHoldSeconds",
+            "must not be greater than maxHoldSeconds",
+            ".holdSeconds",
+        ),
+    )
+
+
+class TrainSweepSpec(ApiModel):
+    """A sweep: what is searched, what runs, where, and what must be proven before its cluster goes."""
+
+    class_name: str = Field(
+        default="",
+        max_length=63,
+        pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
+        description="TrainSweepClass with defaults and ceilings; absent: the class marked default, if there is one.",
+    )
+    run_key: str = Field(
+        default="", max_length=63, pattern=r"^[A-Za-z0-9_.-]*$", description="Any other string starts a new run of the same sweep."
+    )
+    objective: Objective = Field(description="What is optimised.")
+    search: Search = Field(description="The search space and how it is searched.")
+    trials: Trials = Field(default_factory=Trials, description="How many trials, and when one ends.")
+    training: Training = Field(description="What one trial runs.")
+    cluster: Cluster = Field(default_factory=Cluster, description="The Ray cluster of an attempt; absent: derived.")
+    scheduling: Scheduling = Field(default_factory=Scheduling, description="How the pods are queued and protected.")
+    storage: Storage = Field(default_factory=Storage, description="Where checkpoints and results go; absent: as the class says.")
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="What is owed, how it is proven, what is kept.")
+    failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="Retries, finite by default.")
+    deadlines: Deadlines = Field(default_factory=Deadlines, description="Limits in time.")
+    cleanup: Cleanup = Field(default_factory=Cleanup, description="How long things are kept.")
+
+    rules: ClassVar = (
+        Rule(
+            "has(self.search.algorithm.grid) || (has(self.trials) && has(self.trials.count))",
+            "trials.count is required unless the algorithm is grid",
+            ".trials",
+            "FieldValueRequired",
+        ),
+        Rule(
+            "!has(self.cleanup) || !has(self.cleanup.holdSeconds) || self.cleanup.holdSeconds >= "
+            "(has(self.checkpoints) && has(self.checkpoints.verify) && has(self.checkpoints.verify.timeoutSeconds) ? "
+            "self.checkpoints.verify.timeoutSeconds : 600)",
+            "holdSeconds must be at least checkpoints.verify.timeoutSeconds (600 when absent)",
+            ".cleanup",
+        ),
+        immutable("objective", "set another spec.runKey in a new sweep, or create the sweep under another name"),
+        immutable("search", "create a sweep under another name for another search space"),
+        immutable("trials", "create a sweep under another name; the number of trials and their concurrency are fixed"),
+        immutable("runKey", "delete the sweep and create it again with the new runKey"),
+        immutable("className", "delete the sweep and create it again with the other class"),
+        immutable("storage", "delete the sweep and create it again with the other storage"),
+        immutable("checkpoints", "delete the sweep and create it again"),
+        immutable("training.entrypoint", "create a sweep under another name; training.image may be changed"),
+        immutable("training.config", "create a sweep under another name; training.image may be changed"),
+    )
