@@ -36,6 +36,7 @@ class AttemptStatus(StatusModel):
 
     number: int = Field(ge=1, le=999, description="Number of the attempt, from 1.")
     ray_job: Short = Field(description="Name of its RayJob.")
+    ray_job_uid: str = Field(default="", alias="rayJobUID", max_length=64, description="Its uid, once it was seen.")
     started_at: Time | None = Field(default=None, description="When it was recorded, before its RayJob was created.")
     ready_at: Time | None = Field(default=None, description="When its head was first ready.")
     first_report_at: Time | None = Field(default=None, description="When its first trial reported.")

@@ -65,14 +65,18 @@ def parse_uri(uri: str) -> Location:
         StorageURIError: for another scheme, an ARN, a query, `.` or `..` or an empty segment.
     """
     if uri.lower().startswith("s3://arn:"):
-        raise StorageURIError("an ARN is not supported in storage.uri: use the access point's alias (s3://<alias>/prefix)")
+        raise StorageURIError(
+            "an ARN is not supported in storage.uri: use the access point's alias (s3://<alias>/prefix)"
+        )
     parts = urlsplit(uri)
     if parts.scheme == "s3a":
         raise StorageURIError("storage.uri: write s3:// instead of s3a://")
     if parts.scheme not in ("s3", "file"):
         raise StorageURIError(f"storage.uri must start with s3://, got {uri!r}")
     if parts.query or parts.fragment:
-        raise StorageURIError("storage.uri must not carry a query or a fragment: use storage.region, and the class's endpoints")
+        raise StorageURIError(
+            "storage.uri must not carry a query or a fragment: use storage.region, and the class's endpoints"
+        )
     path = parts.path.strip("/") if parts.scheme == "s3" else parts.path.rstrip("/").removeprefix("/")
     segments = path.split("/") if path else []
     if any(s in ("", ".", "..") for s in segments):
