@@ -14,6 +14,8 @@ from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 
 NOT_IN_CLASS = ("objective", "search", "trials", "className", "runKey")
+REPLACED_WHOLE = ("resources", "source")
+"""Maps that a sweep's own words replace instead of merging with the class's."""
 
 
 class SpecError(ValueError):
@@ -29,7 +31,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     out = dict(below)
     for key, value in above.items():
         old = out.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping) and key not in ("resources", "source"):
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and key not in REPLACED_WHOLE:
             out[key] = merge(old, value)
         else:
             out[key] = value

@@ -38,7 +38,9 @@ class Objective(ApiModel):
 class Random(ApiModel):
     """Independent draws."""
 
-    seed: int = Field(default=0, ge=0, le=4294967295, description="Seed of the draws: the same seed proposes the same trials.")
+    seed: int = Field(
+        default=0, ge=0, le=4294967295, description="Seed of the draws: the same seed proposes the same trials."
+    )
 
 
 class Grid(ApiModel):
@@ -75,12 +77,16 @@ class FloatRange(ApiModel):
     min: float = Field(description="Lower end.")
     max: float = Field(description="Upper end; must be greater than min.")
     log: bool = Field(default=False, description="Draw on a logarithmic scale; min must then be above 0.")
-    step: float | None = Field(default=None, gt=0, description="Distance of the values; the upper end is cut to the grid.")
+    step: float | None = Field(
+        default=None, gt=0, description="Distance of the values; the upper end is cut to the grid."
+    )
 
     rules: ClassVar = (
         Rule("self.min < self.max", "must be less than max: for one fixed value use training.config", ".min"),
         Rule("!has(self.log) || !self.log || self.min > 0.0", "must be above 0 when log is true", ".min"),
-        Rule("!has(self.step) || !has(self.log) || !self.log", "step does not go with log: remove one of them", ".step"),
+        Rule(
+            "!has(self.step) || !has(self.log) || !self.log", "step does not go with log: remove one of them", ".step"
+        ),
         Rule("!has(self.step) || self.step <= self.max - self.min", "must not be greater than max - min", ".step"),
     )
 
@@ -91,12 +97,16 @@ class IntRange(ApiModel):
     min: int = Field(ge=-(2**53), le=2**53, description="Lower end.")
     max: int = Field(ge=-(2**53), le=2**53, description="Upper end; must be greater than min.")
     log: bool = Field(default=False, description="Draw on a logarithmic scale; min must then be at least 1.")
-    step: int | None = Field(default=None, ge=1, le=2**53, description="Distance of the values; the upper end is cut to the grid.")
+    step: int | None = Field(
+        default=None, ge=1, le=2**53, description="Distance of the values; the upper end is cut to the grid."
+    )
 
     rules: ClassVar = (
         Rule("self.min < self.max", "must be less than max: for one fixed value use training.config", ".min"),
         Rule("!has(self.log) || !self.log || self.min > 0", "must be at least 1 when log is true", ".min"),
-        Rule("!has(self.step) || !has(self.log) || !self.log", "step does not go with log: remove one of them", ".step"),
+        Rule(
+            "!has(self.step) || !has(self.log) || !self.log", "step does not go with log: remove one of them", ".step"
+        ),
         Rule("!has(self.step) || self.step <= self.max - self.min", "must not be greater than max - min", ".step"),
     )
 
@@ -194,7 +204,9 @@ class Asha(ApiModel):
 
     rules: ClassVar = (
         Rule(
-            "!has(self.graceEpochs) || self.graceEpochs <= self.maxEpochs", "must not be greater than maxEpochs", ".graceEpochs"
+            "!has(self.graceEpochs) || self.graceEpochs <= self.maxEpochs",
+            "must not be greater than maxEpochs",
+            ".graceEpochs",
         ),
     )
 
@@ -216,9 +228,7 @@ class Stop(ApiModel):
     )
 
     rules: ClassVar = (
-        Rule(
-            "has(self.maxEpochs) || has(self.metricThreshold)", "set maxEpochs or metricThreshold, or remove stop"
-        ),
+        Rule("has(self.maxEpochs) || has(self.metricThreshold)", "set maxEpochs or metricThreshold, or remove stop"),
     )
 
 
@@ -247,5 +257,9 @@ class Trials(ApiModel):
             "must not be greater than count",
             ".maxConcurrent",
         ),
-        Rule("!has(self.count) || !has(self.maxFailed) || self.maxFailed <= self.count", "must not be greater than count", ".maxFailed"),
+        Rule(
+            "!has(self.count) || !has(self.maxFailed) || self.maxFailed <= self.count",
+            "must not be greater than count",
+            ".maxFailed",
+        ),
     )

@@ -61,16 +61,22 @@ class Verify(ApiModel):
     depth: Depth = Field(default=Depth.CHECKSUMS, description="Listing, Sizes or Checksums.")
     timeout_seconds: int = Field(default=600, ge=10, le=86400, description="How long the driver waits for the verdict.")
     on_missing: Literal["Fail", "Warn"] = Field(
-        default="Fail", description="What happens when an owed checkpoint stays missing: the sweep fails, or succeeds with a warning."
+        default="Fail",
+        description="What happens when an owed checkpoint stays missing: the sweep fails, or succeeds with a warning.",
     )
 
 
 class Retention(ApiModel):
     """Which checkpoints are kept."""
 
-    per_trial: int = Field(default=2, ge=1, le=1000, description="Checkpoints kept of a trial: the best ones, and always the newest.")
+    per_trial: int = Field(
+        default=2, ge=1, le=1000, description="Checkpoints kept of a trial: the best ones, and always the newest."
+    )
     keep_trials: int | None = Field(
-        default=None, ge=1, le=10_000, description="Trials whose checkpoints are kept after verification. Only with require BestTrial."
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Trials whose checkpoints are kept after verification. Only with require BestTrial.",
     )
 
 
@@ -78,7 +84,8 @@ class Checkpoints(ApiModel):
     """What is owed, how it is proven and what is kept."""
 
     require: Require = Field(
-        default=Require.BEST_TRIAL, description="Which checkpoints must be proven: None, BestTrial, AllSucceeded or AllReported."
+        default=Require.BEST_TRIAL,
+        description="Which checkpoints must be proven: None, BestTrial, AllSucceeded or AllReported.",
     )
     verify: Verify = Field(default_factory=Verify, description="The second look.")
     retention: Retention = Field(default_factory=Retention, description="Which checkpoints are kept.")
@@ -119,11 +126,15 @@ class Backoff(ApiModel):
 class FailurePolicy(ApiModel):
     """Retries at every level: all finite, 0 means 0. They multiply: `trainsweep plan` prints the worst case."""
 
-    trial_retries: int = Field(default=2, ge=0, le=100, description="Further tries of a trial inside the cluster (Tune).")
+    trial_retries: int = Field(
+        default=2, ge=0, le=100, description="Further tries of a trial inside the cluster (Tune)."
+    )
     worker_restarts: int = Field(
         default=3, ge=0, le=100, description="Restarts of a trial's workers (Train), also after a lost spot node."
     )
-    attempts: Attempts = Field(default_factory=Attempts, description="Further RayJobs, by class of end. May be raised while running.")
+    attempts: Attempts = Field(
+        default_factory=Attempts, description="Further RayJobs, by class of end. May be raised while running."
+    )
     backoff: Backoff = Field(default_factory=Backoff, description="Pause before a further attempt.")
 
 
@@ -156,12 +167,19 @@ class Cleanup(ApiModel):
     """How long things are kept and how long an end may take."""
 
     ray_job_ttl_seconds: Seconds = Field(
-        default=86400, alias="rayJobTTLSeconds", description="How long the RayJob object is kept after its cluster is gone."
+        default=86400,
+        alias="rayJobTTLSeconds",
+        description="How long the RayJob object is kept after its cluster is gone.",
     )
     hold_seconds: int = Field(
-        default=900, ge=10, le=86400, description="How long a finished cluster stays for a late second look; at least verify.timeoutSeconds."
+        default=900,
+        ge=10,
+        le=86400,
+        description="How long a finished cluster stays for a late second look; at least verify.timeoutSeconds.",
     )
-    max_hold_seconds: int = Field(default=3600, ge=10, le=604_800, description="How long that may be extended while the store cannot be read.")
+    max_hold_seconds: int = Field(
+        default=3600, ge=10, le=604_800, description="How long that may be extended while the store cannot be read."
+    )
     deletion_grace_seconds: int = Field(
         default=600, ge=0, le=86400, description="How long a deletion waits for the settlement of a running attempt."
     )
@@ -188,7 +206,10 @@ class TrainSweepSpec(ApiModel):
         description="TrainSweepClass with defaults and ceilings; absent: the class marked default, if there is one.",
     )
     run_key: str = Field(
-        default="", max_length=63, pattern=r"^[A-Za-z0-9_.-]*$", description="Any other string starts a new run of the same sweep."
+        default="",
+        max_length=63,
+        pattern=r"^[A-Za-z0-9_.-]*$",
+        description="Any other string starts a new run of the same sweep.",
     )
     objective: Objective = Field(description="What is optimised.")
     search: Search = Field(description="The search space and how it is searched.")
@@ -196,8 +217,12 @@ class TrainSweepSpec(ApiModel):
     training: Training = Field(description="What one trial runs.")
     cluster: Cluster = Field(default_factory=Cluster, description="The Ray cluster of an attempt; absent: derived.")
     scheduling: Scheduling = Field(default_factory=Scheduling, description="How the pods are queued and protected.")
-    storage: Storage = Field(default_factory=Storage, description="Where checkpoints and results go; absent: as the class says.")
-    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="What is owed, how it is proven, what is kept.")
+    storage: Storage = Field(
+        default_factory=Storage, description="Where checkpoints and results go; absent: as the class says."
+    )
+    checkpoints: Checkpoints = Field(
+        default_factory=Checkpoints, description="What is owed, how it is proven, what is kept."
+    )
     failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="Retries, finite by default.")
     deadlines: Deadlines = Field(default_factory=Deadlines, description="Limits in time.")
     cleanup: Cleanup = Field(default_factory=Cleanup, description="How long things are kept.")

@@ -42,7 +42,11 @@ class AttemptStatus(StatusModel):
     first_report_at: Time | None = Field(default=None, description="When its first trial reported.")
     ended_at: Time | None = Field(default=None, description="When its end was seen.")
     settled_at: Time | None = Field(default=None, description="When its settlement was taken.")
-    end_class: str = Field(default="", max_length=32, description="Class of its end: Application, Infrastructure, Eviction, Startup, Unknown or Success.")
+    end_class: str = Field(
+        default="",
+        max_length=32,
+        description="Class of its end: Application, Infrastructure, Eviction, Startup, Unknown or Success.",
+    )
     reason: Short = Field(default="", description="Reason of its end.")
     message: Message = Field(default="", description="What happened.")
     stop_reason: Short = Field(default="", description="Why it was asked to stop, if it was.")
@@ -63,7 +67,9 @@ class RetriesStatus(StatusModel):
     """Attempts used up, by class."""
 
     application: RetryStatus = Field(default_factory=RetryStatus, description="The training or the driver failed.")
-    infrastructure: RetryStatus = Field(default_factory=RetryStatus, description="A node, the head or the store was lost.")
+    infrastructure: RetryStatus = Field(
+        default_factory=RetryStatus, description="A node, the head or the store was lost."
+    )
     eviction: RetryStatus = Field(default_factory=RetryStatus, description="The cluster was taken.")
     startup: RetryStatus = Field(default_factory=RetryStatus, description="The cluster did not start in time.")
 
@@ -89,7 +95,9 @@ class BestStatus(StatusModel):
     parameters: dict[str, Annotated[str, Field(max_length=256)]] = Field(
         default_factory=dict, max_length=64, description="Its parameters, as text."
     )
-    checkpoint_uri: str = Field(default="", alias="checkpointURI", max_length=2048, description="Where its checkpoint lies.")
+    checkpoint_uri: str = Field(
+        default="", alias="checkpointURI", max_length=2048, description="Where its checkpoint lies."
+    )
 
 
 class CheckpointsStatus(StatusModel):
@@ -98,7 +106,9 @@ class CheckpointsStatus(StatusModel):
     source: Literal["", "Receipt", "Inventory"] = Field(default="", description="Where the owed set comes from.")
     required: Count = Field(default=0, description="Owed checkpoints.")
     verified: Count = Field(default=0, description="Proven ones.")
-    missing: list[Message] = Field(default_factory=list, max_length=16, description="Files that are missing or wrong, the first 16.")
+    missing: list[Message] = Field(
+        default_factory=list, max_length=16, description="Files that are missing or wrong, the first 16."
+    )
     bytes: Count = Field(default=0, description="Bytes of the proven checkpoints.")
     files: Count = Field(default=0, description="Files of the proven checkpoints.")
     receipt_uri: str = Field(default="", alias="receiptURI", max_length=2048, description="The driver's receipt.")
@@ -143,13 +153,17 @@ class ResolvedStatus(StatusModel):
     class_generation: Count = Field(default=0, description="Its generation.")
     storage_uri: str = Field(default="", alias="storageURI", max_length=2048, description="The run's prefix.")
     max_replicas: Count = Field(default=0, description="Worker pods at most, over all groups.")
-    notes: list[Short] = Field(default_factory=list, max_length=16, description="What a ceiling cut, and what was derived.")
+    notes: list[Short] = Field(
+        default_factory=list, max_length=16, description="What a ceiling cut, and what was derived."
+    )
 
 
 class TrainSweepStatus(StatusModel):
     """Observed state."""
 
-    observed_generation: int = Field(default=-1, ge=-1, description="Generation of the spec that this status speaks of.")
+    observed_generation: int = Field(
+        default=-1, ge=-1, description="Generation of the spec that this status speaks of."
+    )
     conditions: list[ConditionStatus] = Field(
         default_factory=list,
         max_length=16,
@@ -174,4 +188,6 @@ class TrainSweepStatus(StatusModel):
     pending: PendingStatus | None = Field(default=None, description="Why it waits.")
     progress: ProgressStatus = Field(default_factory=ProgressStatus, description="The driver's last heartbeat.")
     deadlines: DeadlinesStatus = Field(default_factory=DeadlinesStatus, description="Deadlines as absolute times.")
-    resolved: ResolvedStatus = Field(default_factory=ResolvedStatus, description="What was resolved at the first launch.")
+    resolved: ResolvedStatus = Field(
+        default_factory=ResolvedStatus, description="What was resolved at the first launch."
+    )

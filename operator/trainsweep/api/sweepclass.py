@@ -21,7 +21,10 @@ class Limits(ApiModel):
     trials: int | None = Field(default=None, ge=1, le=10_000, description="Largest trials.count.")
     max_concurrent: int | None = Field(default=None, ge=1, le=256, description="Largest trials.maxConcurrent.")
     total_seconds: int | None = Field(
-        default=None, ge=10, le=31_536_000, description="Largest deadlines.totalSeconds; also the default where a sweep sets none."
+        default=None,
+        ge=10,
+        le=31_536_000,
+        description="Largest deadlines.totalSeconds; also the default where a sweep sets none.",
     )
 
 
@@ -34,7 +37,9 @@ class ClassStorage(ApiModel):
         description="Prefixes such as s3://bucket/{namespace}, compared segment by segment; empty: none is allowed.",
     )
     endpoints: list[Prefix] = Field(
-        default_factory=list, max_length=16, description="Endpoints of S3-compatible stores that a sweep may name, exactly."
+        default_factory=list,
+        max_length=16,
+        description="Endpoints of S3-compatible stores that a sweep may name, exactly.",
     )
     credentials_secret: str = Field(
         default="",
@@ -74,3 +79,7 @@ class TrainSweepClassSpec(ApiModel):
     storage: ClassStorage = Field(default_factory=ClassStorage, description="Which storage may be named.")
     allowed: Allowed = Field(default_factory=Allowed, description="Names that may be used.")
     pod_overlay: PodOverlay = Field(default_factory=PodOverlay, description="Overlays only a class may set.")
+
+
+class TrainSweepHoldSpec(ApiModel):
+    """Empty: a hold says nothing and only owns its RayJob."""

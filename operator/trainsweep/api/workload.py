@@ -7,7 +7,17 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainsweep.api.base import ApiModel, DnsLabel, DnsSubdomain, FreeForm, LabelMap, ResourceList, Rule, free_form, schema
+from trainsweep.api.base import (
+    ApiModel,
+    DnsLabel,
+    DnsSubdomain,
+    FreeForm,
+    LabelMap,
+    ResourceList,
+    Rule,
+    free_form,
+    schema,
+)
 
 EnvName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -54,7 +64,9 @@ class EnvVar(ApiModel):
     """An environment variable with a literal value, or from a Secret or ConfigMap of the namespace."""
 
     name: EnvName = Field(description="Name of the variable. RAY_*, TRAINSWEEP_* and some others are reserved.")
-    value: str | None = Field(default=None, max_length=8192, description="Literal value; $(NAME) is expanded as Kubernetes does.")
+    value: str | None = Field(
+        default=None, max_length=8192, description="Literal value; $(NAME) is expanded as Kubernetes does."
+    )
     value_from: FreeForm | None = Field(
         default=None,
         description="A source as in a container: secretKeyRef, configMapKeyRef, fieldRef or resourceFieldRef.",
@@ -65,7 +77,9 @@ class EnvVar(ApiModel):
 class EnvFrom(ApiModel):
     """All keys of a Secret or ConfigMap as environment variables."""
 
-    prefix: str = Field(default="", max_length=64, pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", description="Put before each key.")
+    prefix: str = Field(
+        default="", max_length=64, pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", description="Put before each key."
+    )
     secret_ref: LocalObject | None = Field(default=None, description="A Secret of the sweep's namespace.")
     config_map_ref: LocalObject | None = Field(default=None, description="A ConfigMap of the sweep's namespace.")
 
@@ -84,7 +98,10 @@ class Training(ApiModel):
     )
     source: Source | None = Field(default=None, description="Where the code comes from; absent: it is in the image.")
     image: str = Field(
-        default="", max_length=512, pattern=r"^(\S+)?$", description="Image of the Ray pods; best by digest. Absent: the class's."
+        default="",
+        max_length=512,
+        pattern=r"^(\S+)?$",
+        description="Image of the Ray pods; best by digest. Absent: the class's.",
     )
     image_pull_secrets: list[LocalObject] = Field(
         default_factory=list,
@@ -106,7 +123,9 @@ class Training(ApiModel):
         description="Environment of every Ray container, from whole Secrets and ConfigMaps.",
         json_schema_extra=schema(**{"x-kubernetes-list-type": "atomic"}),
     )
-    runtime_env: FreeForm = free_form("Ray's runtime environment: pip, uv, working_dir, py_modules and env_vars only.", 8)
+    runtime_env: FreeForm = free_form(
+        "Ray's runtime environment: pip, uv, working_dir, py_modules and env_vars only.", 8
+    )
 
 
 class Toleration(ApiModel):
@@ -115,8 +134,12 @@ class Toleration(ApiModel):
     key: str = Field(default="", max_length=317, description="Taint key; empty with operator Exists tolerates all.")
     operator: Literal["Exists", "Equal"] = Field(default="Equal", description="Exists or Equal.")
     value: str = Field(default="", max_length=63, description="Taint value.")
-    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(default="", description="Taint effect; empty matches all.")
-    toleration_seconds: int | None = Field(default=None, ge=0, le=31_536_000, description="How long NoExecute is tolerated.")
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
+        default="", description="Taint effect; empty matches all."
+    )
+    toleration_seconds: int | None = Field(
+        default=None, ge=0, le=31_536_000, description="How long NoExecute is tolerated."
+    )
 
 
 Tolerations = Annotated[
@@ -136,7 +159,9 @@ class Head(ApiModel):
         default_factory=dict,
         description="Requests and limits of the head; absent: 2 CPUs and 2 GB + 1.3 GB for each concurrent trial.",
     )
-    node_selector: LabelMap = Field(default_factory=dict, description="Node labels that the head needs; prefer on-demand nodes.")
+    node_selector: LabelMap = Field(
+        default_factory=dict, description="Node labels that the head needs; prefer on-demand nodes."
+    )
     tolerations: Tolerations = Field(default_factory=list, description="Tolerations of the head.")
     pod_template: FreeForm = free_form(
         "Overlay on the head's pod template. Allowed: labels, annotations, affinity, topologySpreadConstraints, volumes "
@@ -158,7 +183,9 @@ class WorkerGroup(ApiModel):
     )
     node_selector: LabelMap = Field(default_factory=dict, description="Node labels that the pods need.")
     tolerations: Tolerations = Field(default_factory=list, description="Tolerations of the pods.")
-    pod_template: FreeForm = free_form("Overlay on the pods' template; what is allowed is said at cluster.head.podTemplate.", 2)
+    pod_template: FreeForm = free_form(
+        "Overlay on the pods' template; what is allowed is said at cluster.head.podTemplate.", 2
+    )
 
     rules: ClassVar = (
         Rule("self.name != 'head'", "must not be 'head': Kueue keeps that name for the head", ".name"),
@@ -173,7 +200,9 @@ class WorkerGroup(ApiModel):
 class Autoscaling(ApiModel):
     """When idle worker pods go."""
 
-    idle_seconds: int = Field(default=120, ge=10, le=86400, description="Idle seconds after which a worker pod is removed.")
+    idle_seconds: int = Field(
+        default=120, ge=10, le=86400, description="Idle seconds after which a worker pod is removed."
+    )
 
 
 class Cluster(ApiModel):
@@ -198,10 +227,16 @@ class Scheduling(ApiModel):
     """How the pods are queued and protected."""
 
     queue_name: str = Field(
-        default="", max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", description="Kueue LocalQueue; absent: none."
+        default="",
+        max_length=253,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        description="Kueue LocalQueue; absent: none.",
     )
     priority_class_name: str = Field(
-        default="", max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", description="PriorityClass of all pods."
+        default="",
+        max_length=253,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+        description="PriorityClass of all pods.",
     )
     protect_from_disruption: bool = Field(
         default=True, description="Ask Karpenter and cluster-autoscaler not to disrupt the pods."
