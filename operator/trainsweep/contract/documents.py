@@ -282,6 +282,8 @@ class TrialRecord(Document):
     best_value: Number | None = None
     error: Text = ""
     attempt_id: AttemptId | None = None
+    rungs: Annotated[dict[str, Number], Field(max_length=64)] = {}
+    """Objective at each rung of early stopping that the trial has passed (epoch -> value): replayed to a later attempt."""
 
 
 EXIT_OK = 0

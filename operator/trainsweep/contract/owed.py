@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+
+from trainsweep.api.workload import Require as Require
 
 
-class Require(StrEnum):
-    """`spec.checkpoints.require`."""
-
-    NONE = "None"
-    BEST_TRIAL = "BestTrial"
-    ALL_SUCCEEDED = "AllSucceeded"
-    ALL_REPORTED = "AllReported"
+RESUMABLE_OUTCOMES = frozenset({"Stopped", "DeadlineExceeded"})
+"""Outcomes after which unfinished trials may go on in a later attempt: `owed_checkpoints(resumable=...)` for both looks."""
 
 
 @dataclass(frozen=True)
