@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 @dataclass(frozen=True)
 class Rule:
-    """One CEL rule of the CRD. `message` tells the user what to change; `field_path` (relative) is where the error points."""
+    """One CEL rule of the CRD: `message` tells the user what to change, `field_path` (relative) is where it points."""
 
     rule: str
     message: str
@@ -72,7 +72,7 @@ FreeForm = dict[str, Any]
 
 
 def free_form(description: str, max_properties: int = 64) -> Any:
-    """A field for a free-form object, bounded in its number of keys; its total size is checked by the operator and the CLI."""
+    """A field for a free-form object, bounded in its keys; its total size is checked by the operator and the CLI."""
     return Field(
         default_factory=dict,
         description=description,

@@ -85,7 +85,7 @@ class Reason(StrEnum):
     FORCED = "Forced"
     HELD = "Held"
     # DashboardProtected
-    TOKEN_REQUIRED = "TokenRequired"
+    TOKEN_REQUIRED = "TokenRequired"  # noqa: S105  # a reason, no secret
     DASHBOARD_UNPROTECTED = "DashboardUnprotected"
 
 

@@ -1,6 +1,6 @@
-"""From the typed models to structural schemas and whole CRDs: no `$ref`, no defaults in spec, bounds and CEL rules as given.
+"""From the typed models to structural schemas and whole CRDs: no `$ref`, no defaults in spec, bounded, with rules.
 
-The API server takes a dialect of OpenAPI v3; pydantic writes JSON Schema 2020. What differs is turned here and nowhere else.
+The API server takes a dialect of OpenAPI v3; pydantic writes JSON Schema 2020. What differs is turned here only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME_RULES = (
     ),
     Rule(
         "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        "metadata.name must start with a letter and hold only lower case letters, digits and '-': Services are named after it",
+        "metadata.name must start with a letter and hold only a-z, 0-9 and '-', as KubeRay wants it",
     ),
 )
 
@@ -170,7 +170,7 @@ def _condition(kind: str, part: str) -> str:
     return f'.status.conditions[?(@.type=="{kind}")].{part}'
 
 
-SWEEP_COLUMNS = [
+SWEEP_COLUMNS: list[Schema] = [
     {
         "name": "State",
         "type": "string",
@@ -204,7 +204,7 @@ SWEEP_COLUMNS = [
         "description": "Why it waits.",
     },
 ]
-CLASS_COLUMNS = [
+CLASS_COLUMNS: list[Schema] = [
     {
         "name": "Default",
         "type": "string",
@@ -272,7 +272,7 @@ def all_crds() -> list[Schema]:
             "trainsweeps",
             scope="Namespaced",
             short="tsw",
-            about="A hyper-parameter sweep of distributed training, whose cluster goes only once the owed checkpoints are proven.",
+            about="A sweep of distributed training, whose cluster goes only once the owed checkpoints are proven.",
             columns=SWEEP_COLUMNS,
         ),
         crd(
@@ -288,7 +288,7 @@ def all_crds() -> list[Schema]:
             "trainsweepholds",
             scope="Namespaced",
             short="tswh",
-            about="Internal: an owner that keeps a RayJob through a foreground delete of its sweep. Made and deleted by the operator.",
+            about="Internal: an owner that keeps a RayJob through a foreground delete; the operator makes and deletes it.",
             columns=[],
         ),
     ]

@@ -28,7 +28,7 @@ def _kustomization(names: list[str]) -> str:
 
 
 def _chart_template(text: str) -> str:
-    """The CRD as a template of the chart: Helm never upgrades what lies in `crds/`, and must not delete it with the release."""
+    """The CRD as a template of the chart: Helm never upgrades `crds/`, and must not delete a CRD with the release."""
     if "{{" in text:
         raise ValueError("a description holds '{{', which Helm would run")
     head, tail = text.split("metadata:\n", 1)

@@ -12,8 +12,8 @@ from trainsweep.api.sweepclass import TrainSweepClassSpec
 INTRO = f"""<!-- Generated from operator/trainsweep/api by `make generate`; change the models, not this file. -->
 # API reference: `{API_VERSION}`
 
-Defaults are filled in when a sweep is launched and never written to `spec`. Numbers are plain numbers: a quoted number is
-refused. What the API server refuses, `trainsweep lint` refuses too, with the line of the file.
+Defaults are filled in when a sweep is launched and never written to `spec`. Numbers are plain numbers: a quoted number
+is refused. What the API server refuses, `trainsweep lint` refuses too, with the line of the file.
 """
 
 
@@ -110,7 +110,8 @@ def reference() -> str:
         root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         names = crd["spec"]["names"]
         parts.append(
-            f"\n## {kind}\n\n{root['description']}\nShort name `{names['shortNames'][0]}`, {crd['spec']['scope'].lower()}.\n"
+            f"\n## {kind}\n\n{root['description']}\n"
+            f"Short name `{names['shortNames'][0]}`, {crd['spec']['scope'].lower()}.\n"
         )
         for part in ("spec", "status"):
             node = root["properties"].get(part)
@@ -121,7 +122,8 @@ def reference() -> str:
             defaults = _defaults(models[kind]) if part == "spec" else {}
             _walk(node, part, defaults, [], rows, rules)
             parts.append(
-                f"\n### {kind} {part}\n\n| field | type | required | default | what | bounds |\n|---|---|---|---|---|---|"
+                f"\n### {kind} {part}\n\n"
+                "| field | type | required | default | what | bounds |\n|---|---|---|---|---|---|"
             )
             parts.append("\n".join(rows))
             rules = [f"- `metadata.name`: {r['message']}" for r in root.get(VALIDATIONS, []) if part == "spec"] + rules

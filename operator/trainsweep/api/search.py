@@ -117,14 +117,14 @@ class Categorical(ApiModel):
     values: list[Scalar] = Field(
         min_length=2,
         max_length=64,
-        description="The values: strings, numbers or booleans, without duplicates (1 and 1.0 are one value, true is another).",
+        description="The values: strings, numbers or booleans, none twice (1 and 1.0 are one value, true is another).",
         json_schema_extra=schema(**{"x-kubernetes-list-type": "atomic"}),
     )
 
     rules: ClassVar = (
         Rule(
             "self.values.all(v, type(v) == string || type(v) == bool || type(v) == int || type(v) == double)",
-            "values must be strings, numbers or booleans: put structured choices into training.config and choose by name",
+            "values must be strings, numbers or booleans: keep structured choices in training.config, choose by name",
             ".values",
         ),
         Rule(
@@ -182,9 +182,9 @@ class Search(ApiModel):
             ".initialPoints",
         ),
         Rule(
-            "!has(self.algorithm.grid) || self.parameters.all(p, has(p.categorical) || (has(p.float) && has(p.float.step)) "
-            "|| (has(p.int) && (!has(p.int.log) || !p.int.log)))",
-            "a grid needs categorical parameters, or int and float parameters with a step: give the float a step, and no log",
+            "!has(self.algorithm.grid) || self.parameters.all(p, has(p.categorical) || "
+            "(has(p.float) && has(p.float.step)) || (has(p.int) && (!has(p.int.log) || !p.int.log)))",
+            "a grid needs categorical parameters, ints without log, or floats with a step",
             ".parameters",
         ),
         Rule(
@@ -246,7 +246,8 @@ class Trials(ApiModel):
         default=None,
         ge=0,
         le=10_000,
-        description="The sweep ends when more trials than this have failed for good. Absent: it ends when none can succeed.",
+        description="The sweep ends when more trials than this have failed for good. "
+        "Absent: it ends when none can succeed.",
     )
     early_stopping: EarlyStopping | None = Field(default=None, description="Which trials are ended early.")
     stop: Stop | None = Field(default=None, description="When one trial is complete.")

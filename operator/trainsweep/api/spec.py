@@ -9,10 +9,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from trainsweep.api.base import ApiModel, DnsSubdomain, Rule, Seconds
+from trainsweep.api.base import ApiModel, Rule, Seconds
 from trainsweep.api.search import Objective, Search, Trials
-from trainsweep.api.workload import Cluster, Depth, Scheduling, Training
-from trainsweep.contract.owed import Require
+from trainsweep.api.workload import Cluster, Depth, Require, Scheduling, Training
 
 # CEL at the root of the spec may compare with oldSelf only where both sides have the field: has() parity is added here.
 
@@ -92,7 +91,8 @@ class Checkpoints(ApiModel):
 
     rules: ClassVar = (
         Rule(
-            "!has(self.retention) || !has(self.retention.keepTrials) || !has(self.require) || self.require == 'BestTrial'",
+            "!has(self.retention) || !has(self.retention.keepTrials) || !has(self.require) || "
+            "self.require == 'BestTrial'",
             "keepTrials goes only with require BestTrial: the other policies owe more than it keeps",
             ".retention",
         ),

@@ -17,7 +17,7 @@ Count = Annotated[int, Field(ge=0)]
 class StatusModel(ApiModel):
     """Base of status models: a field of a newer version must not break an older operator."""
 
-    model_config = ConfigDict(**{**ApiModel.model_config, "extra": "ignore"})  # type: ignore[typeddict-item]  # same keys
+    model_config = ConfigDict(**{**ApiModel.model_config, "extra": "ignore"})
 
 
 class ConditionStatus(StatusModel):
@@ -167,7 +167,8 @@ class TrainSweepStatus(StatusModel):
     conditions: list[ConditionStatus] = Field(
         default_factory=list,
         max_length=16,
-        description="Finished, Succeeded, Ready, Admitted, ClusterReady, TrialsFinished, CheckpointsVerified, Released and others.",
+        description="Finished, Succeeded, Ready, Admitted, ClusterReady, TrialsFinished, CheckpointsVerified, Released "
+        "and others.",
         json_schema_extra=schema(**{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
     )
     run: str = Field(default="", max_length=32, description="Name of the run, frozen at the first launch.")

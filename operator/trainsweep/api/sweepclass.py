@@ -1,4 +1,4 @@
-"""`TrainSweepClass`: what a platform team sets for the sweeps of a cluster, and `TrainSweepHold`, which only keeps a RayJob."""
+"""`TrainSweepClass`: what a platform team sets for sweeps; and `TrainSweepHold`, which only keeps a RayJob."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ClassStorage(ApiModel):
         default="",
         max_length=253,
         pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
-        description="Secret in the sweep's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the Ray pods; "
-        "absent: the pods' own identity (IRSA, Pod Identity, instance role).",
+        description="Secret in the sweep's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for the Ray "
+        "pods; absent: the pods' own identity (IRSA, Pod Identity, instance role).",
     )
 
 

@@ -39,12 +39,16 @@ class Source(ApiModel):
     rules: ClassVar = (Rule("has(self.configMap)", "set configMap, or remove source when the code is in the image"),)
 
 
+def _one_cpu() -> dict[str, int | str]:
+    return {"cpu": 1}
+
+
 class Workers(ApiModel):
     """The workers of one trial."""
 
     count: int = Field(default=1, ge=1, le=1024, description="Number of training workers of one trial.")
     resources: ResourceList = Field(
-        default_factory=lambda: {"cpu": 1},
+        default_factory=_one_cpu,
         description="What one worker takes. CPUs and GPUs are whole numbers, as Ray counts them; absent: one CPU.",
         json_schema_extra=schema(
             **{
@@ -94,7 +98,7 @@ class Training(ApiModel):
     entrypoint: str = Field(
         max_length=256,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
-        description="module:function, the loop that every worker runs; it is called with one dict, config plus parameters.",
+        description="module:function, the loop that every worker runs; called with one dict, config plus parameters.",
     )
     source: Source | None = Field(default=None, description="Where the code comes from; absent: it is in the image.")
     image: str = Field(
@@ -164,8 +168,8 @@ class Head(ApiModel):
     )
     tolerations: Tolerations = Field(default_factory=list, description="Tolerations of the head.")
     pod_template: FreeForm = free_form(
-        "Overlay on the head's pod template. Allowed: labels, annotations, affinity, topologySpreadConstraints, volumes "
-        "(emptyDir, persistentVolumeClaim, secret, configMap, projected), volumeMounts, restricted sidecars.",
+        "Overlay on the head's pod template. Allowed: labels, annotations, affinity, topologySpreadConstraints, "
+        "volumes (emptyDir, persistentVolumeClaim, secret, configMap, projected), volumeMounts, restricted sidecars.",
         2,
     )
 
@@ -241,6 +245,15 @@ class Scheduling(ApiModel):
     protect_from_disruption: bool = Field(
         default=True, description="Ask Karpenter and cluster-autoscaler not to disrupt the pods."
     )
+
+
+class Require(StrEnum):
+    """Which checkpoints must be proven before a cluster may go."""
+
+    NONE = "None"
+    BEST_TRIAL = "BestTrial"
+    ALL_SUCCEEDED = "AllSucceeded"
+    ALL_REPORTED = "AllReported"
 
 
 class Depth(StrEnum):
