@@ -1,0 +1,76 @@
+{{/* Names, at most 63 characters: they become labels. */}}
+{{- define "trainsweep.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "trainsweep.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "trainsweep.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "trainsweep.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "trainsweep.selector" -}}
+app.kubernetes.io/name: {{ include "trainsweep.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "trainsweep.labels" -}}
+{{ include "trainsweep.selector" . }}
+app.kubernetes.io/component: operator
+app.kubernetes.io/part-of: trainsweep
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "trainsweep.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "trainsweep.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: name the existing ServiceAccount, or set serviceAccount.create to true" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "trainsweep.image" -}}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{/* What the operator does in a namespace that it watches. It may read no Secret and no ConfigMap, and write no Pod but by patch. */}}
+{{- define "trainsweep.namespacedRules" -}}
+# Patch: the finalizer and owner references; the spec is never written.
+- apiGroups: [trainsweep.io]
+  resources: [trainsweeps]
+  verbs: [get, list, watch, patch, update]
+- apiGroups: [trainsweep.io]
+  resources: [trainsweeps/status]
+  verbs: [get, patch, update]
+# An owner reference that blocks the owner's deletion needs this (OwnerReferencesPermissionEnforcement).
+- apiGroups: [trainsweep.io]
+  resources: [trainsweeps/finalizers, trainsweepholds/finalizers]
+  verbs: [update]
+- apiGroups: [trainsweep.io]
+  resources: [trainsweepholds]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [ray.io]
+  resources: [rayjobs]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [get, list, watch]
+# Patch: the annotation trainsweep.io/control on head pods, by which the driver learns of stop and verdict.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, patch]
+# Read: why a pod does not start.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, list, create, patch]
+{{- end }}
