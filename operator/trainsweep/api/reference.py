@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainsweep.api import API_VERSION
-from trainsweep.api.crd import VALIDATIONS, all_crds
+from trainsweep.api.crd import all_crds
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
+from trainsweep.api.validate import VALIDATIONS
 
 INTRO = f"""<!-- Generated from operator/trainsweep/api by `make generate`; change the models, not this file. -->
 # API reference: `{API_VERSION}`

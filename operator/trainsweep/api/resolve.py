@@ -10,12 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from trainsweep.api.schema import NOT_IN_CLASS, REPLACED_WHOLE, spec_schema
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
-
-NOT_IN_CLASS = ("objective", "search", "trials", "className", "runKey")
-REPLACED_WHOLE = ("resources", "source")
-"""Maps that a sweep's own words replace instead of merging with the class's."""
+from trainsweep.api.validate import violations
 
 
 class SpecError(ValueError):
@@ -42,11 +40,23 @@ def problems_of(error: ValidationError) -> list[tuple[str, str]]:
     """Pydantic's errors as (field path in the API's own spelling, message)."""
     found = []
     for item in error.errors(include_url=False):
-        path = ""
+        path = "spec"
         for part in item["loc"]:
-            path += f"[{part}]" if isinstance(part, int) else (f".{part}" if path else str(part))
-        found.append((path or "spec", item["msg"]))
+            path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        found.append((path, item["msg"]))
     return found
+
+
+def _from_class(path: str, spec: Mapping[str, Any]) -> bool:
+    """Whether the field at a path is not the sweep's own words, so that only the class can have set it."""
+    node: Any = spec
+    for part in path.replace("[", ".").split(".")[1:]:
+        if not isinstance(node, Mapping):
+            return False
+        if part not in node:
+            return True
+        node = node[part]
+    return False
 
 
 def resolve(spec: Mapping[str, Any], sweep_class: TrainSweepClassSpec | None) -> TrainSweepSpec:
@@ -57,11 +67,18 @@ def resolve(spec: Mapping[str, Any], sweep_class: TrainSweepClassSpec | None) ->
         sweep_class: the class, if there is one.
 
     Raises:
-        SpecError: naming every field that does not fit.
+        SpecError: naming every field that the API server would refuse too. What only the whole can show is left to
+            `trainsweep.api.checks.check_spec`.
     """
     defaults = {k: v for k, v in (sweep_class.defaults if sweep_class else {}).items() if k not in NOT_IN_CLASS}
+    merged = merge(defaults, spec)
+    problems = violations(merged, spec_schema())
+    if problems and defaults:
+        problems = [(p, f"{m} (from the class's defaults)" if _from_class(p, spec) else m) for p, m in problems]
+    if problems:
+        raise SpecError(problems)
     try:
-        resolved = TrainSweepSpec.model_validate(merge(defaults, spec))
+        resolved = TrainSweepSpec.model_validate(merged)
     except ValidationError as error:
         raise SpecError(problems_of(error)) from None
     cleanup, timeout = resolved.cleanup, resolved.checkpoints.verify.timeout_seconds

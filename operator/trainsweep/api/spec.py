@@ -141,8 +141,8 @@ class FailurePolicy(ApiModel):
 class Deadlines(ApiModel):
     """Limits in time, in seconds. May be changed while running."""
 
-    startup_seconds: int | None = Field(
-        default=None, ge=10, le=31_536_000, description="From an attempt's RayJob until its first trial reports."
+    startup_seconds: int = Field(
+        default=7200, ge=10, le=31_536_000, description="From an attempt's RayJob until its first trial reports."
     )
     run_seconds: int | None = Field(default=None, ge=10, le=31_536_000, description="One attempt, from its RayJob.")
     total_seconds: int | None = Field(
