@@ -13,6 +13,7 @@ from typing import Any
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.contract.documents import Best, Control, End, MissingFile, Outcome, Progress, TrialCounts
+from trainsweep.render.kuberay import KubeRay
 
 FINALIZER = "trainsweep.io/settlement"
 
@@ -170,17 +171,6 @@ class StoreView:
     """The newest result of the background look at the current attempt."""
     settling: bool = False
     """A background look is under way."""
-
-
-@dataclass(frozen=True)
-class KubeRay:
-    """The KubeRay that serves us. `version` None: not known."""
-
-    version: tuple[int, int, int] | None = None
-
-    def at_least(self, *version: int) -> bool:
-        """Whether it is known to be this version or a newer one."""
-        return self.version is not None and self.version >= tuple(version)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,125 @@
+"""decide(observed, now) -> Plan: what one pass does for one sweep. Same inputs, same plan.
+
+The order of the branches is the order of what must not be missed: deletion, the terminal latch, admission, then the
+newest attempt's life: launch, watch, settle, release, and again.
+"""
+
+from __future__ import annotations
+
+from trainsweep.api.checks import check_spec
+from trainsweep.api.conditions import Condition, Reason
+from trainsweep.api.resolve import SpecError, resolve
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.core.deletion import delete
+from trainsweep.core.draft import Draft, is_true
+from trainsweep.core.launch import launch
+from trainsweep.core.model import FINALIZER, DeleteRayJob, Observed, Plan, RayJobView, RemoveFinalizer
+from trainsweep.core.release import object_ttl_at, release
+from trainsweep.core.retries import with_limits
+from trainsweep.core.running import watch
+from trainsweep.core.settle import settle
+from trainsweep.core.times import to_seconds
+from trainsweep.render.admission import check_class
+
+CLASS_RETRY_SECONDS = 60.0
+
+
+def decide(observed: Observed, now: float) -> Plan:
+    """The plan for one sweep at one moment."""
+    draft = Draft(observed, now)
+    spec, problem = _spec(observed)
+    if spec is not None:
+        draft.require = spec.checkpoints.require
+    if observed.sweep.deletion_requested_at is not None:
+        delete(draft, spec)
+        return draft.plan()
+    if is_true(draft.status, Condition.FINISHED):
+        _housekeeping(draft, spec)
+        return draft.plan()
+    attempt = draft.attempt
+    if attempt is None or attempt.gone_at is not None:
+        _next_attempt(draft, spec, problem)
+        return draft.plan()
+    if spec is None:
+        # A live attempt whose spec cannot be read any more: say so, touch nothing. KubeRay's own bounds hold.
+        draft.condition(Condition.ADMITTED, False, Reason.INVALID_SPEC, problem)
+        draft.stalled(Reason.INVALID_SPEC, problem)
+        draft.wake(now + CLASS_RETRY_SECONDS)
+        return draft.plan()
+    draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
+    if attempt.ended_at is None:
+        watch(draft, spec)
+    if draft.status.attempts[-1].ended_at is not None and draft.status.attempts[-1].settled_at is None:
+        settle(draft, spec)
+    if draft.status.attempts[-1].settled_at is not None:
+        _let_go(draft, spec)
+    return draft.plan()
+
+
+def _spec(observed: Observed) -> tuple[TrainSweepSpec | None, str]:
+    found = observed.sweep_class
+    try:
+        return resolve(observed.sweep.spec, found.spec if found else None), ""
+    except SpecError as error:
+        return None, str(error)
+
+
+def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> None:
+    """Admission, the pause before a retry, and the launch."""
+    observed = draft.observed
+    if observed.class_error:
+        draft.condition(Condition.ADMITTED, False, Reason.CLASS_NOT_FOUND, observed.class_error)
+        draft.stalled(Reason.CLASS_NOT_FOUND, observed.class_error)
+        draft.wake(draft.now + CLASS_RETRY_SECONDS)
+        return
+    if spec is None:
+        draft.condition(Condition.ADMITTED, False, Reason.INVALID_SPEC, problem)
+        draft.stalled(Reason.INVALID_SPEC, problem)
+        return
+    problems = [(Reason.INVALID_SPEC, path, text) for path, text in check_spec(spec)]
+    limits = observed.sweep_class.spec if observed.sweep_class else None
+    problems += [(p.reason, p.path, p.message) for p in check_class(spec, observed.sweep.spec, limits, observed.sweep.namespace)]
+    if problems:
+        text = "; ".join(f"{path}: {message}" for _, path, message in problems)
+        draft.condition(Condition.ADMITTED, False, problems[0][0], text)
+        draft.stalled(problems[0][0], text)
+        draft.wake(draft.now + CLASS_RETRY_SECONDS)
+        return
+    draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
+    draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
+    again = to_seconds(draft.status.deadlines.retry) if draft.attempt else None
+    if again is not None and draft.now < again:
+        draft.wake(again)
+        return
+    launch(draft, spec, draft.status.attempt + 1)
+
+
+def _let_go(draft: Draft, spec: TrainSweepSpec) -> None:
+    """A settled attempt: release it, then either rest (terminal) or go on."""
+    if not release(draft):
+        return
+    if is_true(draft.status, Condition.FINISHED):
+        _rest(draft, spec)
+    else:
+        draft.wake(to_seconds(draft.status.deadlines.retry) or draft.now)
+
+
+def _housekeeping(draft: Draft, spec: TrainSweepSpec | None) -> None:
+    """A terminal sweep never launches again: only what is left of its last attempt goes."""
+    attempt = draft.attempt
+    if attempt is not None and attempt.gone_at is None and not release(draft):
+        return
+    _rest(draft, spec)
+
+
+def _rest(draft: Draft, spec: TrainSweepSpec | None) -> None:
+    if FINALIZER in draft.observed.sweep.finalizers:
+        draft.after.append(RemoveFinalizer())
+    job = draft.observed.ray_job
+    if spec is None or not isinstance(job, RayJobView) or job.deleting:
+        return
+    due = object_ttl_at(draft, spec.cleanup.ray_job_ttl_seconds)
+    if due is not None and draft.now >= due:
+        draft.after.append(DeleteRayJob(job.name, job.uid))
+    else:
+        draft.wake(due)

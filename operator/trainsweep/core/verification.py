@@ -1,0 +1,74 @@
+"""The verdict on a waiting driver's receipt, and what the status says of it."""
+
+from __future__ import annotations
+
+from trainsweep.api.conditions import Condition, Reason
+from trainsweep.api.status import AttemptStatus, CheckpointsStatus
+from trainsweep.contract.documents import Verdict
+from trainsweep.core.draft import Draft
+from trainsweep.core.model import Proof, Settlement
+from trainsweep.core.progress import record_best, record_trials
+from trainsweep.core.times import to_text
+
+RELOOK_SECONDS = 10.0
+
+
+def verdict_of(settlement: Settlement) -> Verdict | None:
+    """What the driver is told; None where nothing definite is known or there is no receipt to answer."""
+    if not settlement.digest or settlement.proof not in (Proof.PERSISTED, Proof.MISSING):
+        return None
+    return Verdict(
+        receipt_digest=settlement.digest,
+        result="Persisted" if settlement.proof is Proof.PERSISTED else "Missing",
+        missing=list(settlement.missing[:16]),
+    )
+
+
+def record_settlement(draft: Draft, settlement: Settlement) -> None:
+    """Conditions and `status.checkpoints` from a second look."""
+    if settlement.trials is not None:
+        record_trials(draft, settlement.trials)
+    if settlement.best is not None:
+        record_best(draft, settlement.best)
+    missing = [f"{m.trial} {m.checkpoint}/{m.file}: {m.problem}" for m in settlement.missing[:16]]
+    draft.set(
+        checkpoints=CheckpointsStatus(
+            source="Receipt" if settlement.source == "Receipt" else "Inventory",
+            required=settlement.required,
+            verified=settlement.verified,
+            missing=missing,
+            bytes=settlement.bytes,
+            files=settlement.files,
+            receipt_uri=settlement.receipt_uri,
+            receipt_digest=settlement.digest,
+            verified_at=to_text(settlement.made_at or draft.now) if settlement.proof is Proof.PERSISTED else None,
+        )
+    )
+    status, reason, message = _condition(draft, settlement, missing)
+    draft.condition(Condition.CHECKPOINTS_VERIFIED, status, reason, message)
+
+
+def _condition(draft: Draft, found: Settlement, missing: list[str]) -> tuple[bool | None, Reason, str]:
+    if found.proof is Proof.PERSISTED:
+        if found.required == 0:
+            if draft.require == "None":
+                return True, Reason.NOT_REQUIRED, "checkpoints.require is None: nothing had to be proven."
+            return False, Reason.NOTHING_TO_VERIFY, (
+                "No committed checkpoint is owed: the loop must report with a checkpoint; set checkpoints.require: None if it has none."
+            )
+        return True, Reason.VERIFIED, f"{found.verified} of {found.required} owed checkpoints, {found.files} files, {found.bytes} bytes."
+    if found.proof is Proof.MISSING:
+        return False, Reason.FILES_MISSING, "; ".join(missing) or found.message
+    if found.proof is Proof.INVALID:
+        return False, Reason.RECEIPT_INVALID, found.message
+    reason = Reason.STORE_DENIED if found.denied else Reason.STORE_UNREADABLE
+    return None, reason, found.message or "The store could not be read; it is tried again."
+
+
+def recorded_for(draft: Draft, attempt: AttemptStatus, attempt_id: str) -> bool:
+    """Whether the status already holds a definite proof of this attempt's receipt (an operator that restarted trusts it)."""
+    place = f"/attempts/{attempt_id}/"
+    if place not in draft.status.checkpoints.receipt_uri:
+        return False
+    found = next((c for c in draft.status.conditions if c.type == Condition.CHECKPOINTS_VERIFIED), None)
+    return found is not None and found.status == "True" and attempt.number == draft.status.attempt
