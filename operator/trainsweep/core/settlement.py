@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from trainsweep.contract.documents import Best, Checksum, FileEntry, MissingFile, Owed, Receipt, SweepRef, TrialCounts, TrialRecord
+from trainsweep.contract.documents import (
+    Best,
+    Checksum,
+    FileEntry,
+    MissingFile,
+    Owed,
+    Receipt,
+    SweepRef,
+    TrialCounts,
+    TrialRecord,
+)
 from trainsweep.contract.owed import Committed, OwedCheckpoint, TrialState, best_of, better
 
 

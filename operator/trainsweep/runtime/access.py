@@ -1,0 +1,59 @@
+"""Where a sweep's run may be read, and only there: the class's prefixes and endpoints are checked before any request.
+
+The check is made again here although decide() makes it before a launch: a class can change, and a status can be forged
+by whoever may write it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainsweep.api.resolve import SpecError, resolve
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.contract.documents import SweepRef
+from trainsweep.contract.layout import Location, StorageURIError, parse_uri, within
+from trainsweep.core.model import ClassView, SweepView, Unreadable
+
+
+@dataclass(frozen=True)
+class Access:
+    """A run's prefix that may be read, and how to reach it."""
+
+    sweep: SweepRef
+    location: Location
+    region: str
+    endpoint: str
+    spec: TrainSweepSpec
+    expected_trials: int
+
+
+def access_of(sweep: SweepView, sweep_class: ClassView | None) -> Access | Unreadable | None:
+    """Where the sweep's run lies; None before its first launch; Unreadable where it must not be read."""
+    status = sweep.status
+    if not status.run or not status.run_uri:
+        return None
+    if sweep_class is None:
+        return Unreadable(
+            "no TrainSweepClass allows this storage: name one in spec.className, or mark one as default", True
+        )
+    storage = sweep_class.spec.storage
+    try:
+        spec = resolve(sweep.spec, sweep_class.spec)
+        location = parse_uri(status.run_uri)
+        ref = SweepRef(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid, run=status.run)
+    except (SpecError, StorageURIError, ValueError) as error:
+        return Unreadable(str(error)[:1024], True)
+    if not location.prefix.endswith(f"{sweep.namespace}/{sweep.name}/{status.run}"):
+        return Unreadable(f"status.runURI {location.uri} is not this sweep's run", True)
+    allowed = [prefix.replace("{namespace}", sweep.namespace) for prefix in storage.allowed_prefixes]
+    if location.scheme != "s3" or not any(within(location.uri, prefix) for prefix in allowed):
+        return Unreadable(f"{location.uri} lies below none of the prefixes that class {sweep_class.name} allows", True)
+    endpoint = spec.storage.endpoint_url.rstrip("/")
+    # The class's own default is as good as its list: both are written by the platform team.
+    own = sweep_class.spec.defaults.get("storage")
+    permitted = {e.rstrip("/") for e in storage.endpoints}
+    if isinstance(own, dict) and isinstance(own.get("endpointURL"), str):
+        permitted.add(own["endpointURL"].rstrip("/"))
+    if endpoint and endpoint not in permitted:
+        return Unreadable(f"endpoint {endpoint} is not among those that class {sweep_class.name} allows", True)
+    return Access(ref, location, spec.storage.region, endpoint, spec, status.trials.expected)
