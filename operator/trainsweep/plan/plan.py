@@ -1,0 +1,262 @@
+"""`plan(spec)`: everything about a sweep that can be known before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.plan import quantity
+from trainsweep.plan.shapes import Refusal, Shape, capacity, cut, head_memory, head_resources, shapes
+from trainsweep.plan.space import MAX_TRIALS, Reach, check_points, grid_size, reach
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """How often things may be done again; the factors multiply."""
+
+    tries_per_trial: int
+    """Tries of a trial by Tune in one attempt."""
+    starts_per_try: int
+    """Starts of a trial's workers by Train in one try."""
+    attempts: int
+    """RayJobs."""
+
+    @property
+    def worker_starts(self) -> int:
+        """Starts of one trial's workers at worst."""
+        return self.tries_per_trial * self.starts_per_try * self.attempts
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep in numbers. With refusals it can never run as written."""
+
+    trials: int
+    max_concurrent: int
+    """Trials that can train at the same time: maxConcurrent, or fewer where a ceiling or a maxReplicas cuts it."""
+    workers_per_trial: int
+    head: dict[str, str]
+    shapes: tuple[Shape, ...]
+    autoscaling: bool
+    worst: WorstCase
+    reaches: tuple[Reach, ...]
+    grid: int | None
+    gpu_hours: float | None
+    """Upper bound over the whole sweep, where a deadline bounds it."""
+    notes: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def max_pods(self) -> int:
+        """Worker pods at most."""
+        return sum(s.max_replicas for s in self.shapes)
+
+    @property
+    def max_gpus(self) -> int:
+        """GPUs at most, over all pods."""
+        return sum(s.max_replicas * s.gpus for s in self.shapes)
+
+    @property
+    def max_cpus(self) -> int:
+        """CPUs at most, the head included."""
+        return sum(s.max_replicas * s.cpus for s in self.shapes) + quantity.cpus(self.head)
+
+
+def worst_case(spec: TrainSweepSpec) -> WorstCase:
+    """The product of all retry budgets."""
+    policy, attempts = spec.failure_policy, spec.failure_policy.attempts
+    return WorstCase(
+        policy.trial_retries + 1,
+        policy.worker_restarts + 1,
+        1 + attempts.application + attempts.infrastructure + attempts.eviction + attempts.startup,
+    )
+
+
+def _trials(spec: TrainSweepSpec) -> tuple[int, int | None, list[Refusal]]:
+    """Number of trials, size of the grid if it is one, and what does not fit."""
+    if spec.search.algorithm.grid is None:
+        if spec.trials.count is None:
+            return 0, None, [Refusal("trials.count", "is required unless the algorithm is grid")]
+        return spec.trials.count, None, []
+    size = grid_size(spec.search.parameters)
+    if size is None:
+        return (
+            0,
+            None,
+            [Refusal("search.parameters", "a grid needs a step for each float: give it one, or list the values")],
+        )
+    if size > MAX_TRIALS:
+        return (
+            size,
+            size,
+            [Refusal("search.parameters", f"the grid has {size} points, at most {MAX_TRIALS} are possible")],
+        )
+    if spec.trials.count is not None and spec.trials.count != size:
+        return size, size, [Refusal("trials.count", f"the grid has {size} points: write {size}, or leave count out")]
+    return size, size, []
+
+
+def _early_stopping_notes(spec: TrainSweepSpec, trials: int) -> list[str]:
+    early = spec.trials.early_stopping
+    if early is None or early.asha is None:
+        return []
+    asha, notes = early.asha, []
+    if spec.trials.max_concurrent == 1:
+        notes.append(
+            "trials.earlyStopping.asha with maxConcurrent 1: the early trials have nothing to be compared with and run "
+            "to the end; raise maxConcurrent to save time"
+        )
+    stop = spec.trials.stop
+    last = (
+        min(asha.max_epochs, stop.max_epochs) if stop is not None and stop.max_epochs is not None else asha.max_epochs
+    )
+    if asha.grace_epochs >= last:
+        notes.append(
+            f"trials.earlyStopping.asha: trials end after {last} epochs, so the rung at {asha.grace_epochs} stops "
+            "none: lower graceEpochs"
+        )
+    if trials < asha.reduction_factor:
+        notes.append(
+            f"trials.earlyStopping.asha: with {trials} trial(s) and reductionFactor {asha.reduction_factor} hardly any "
+            "is stopped"
+        )
+    return notes
+
+
+def _gpu_hours(spec: TrainSweepSpec, gpus: int, attempts: int) -> float | None:
+    if spec.deadlines.total_seconds is not None:
+        return gpus * spec.deadlines.total_seconds / 3600
+    if spec.deadlines.run_seconds is not None:
+        return gpus * spec.deadlines.run_seconds * attempts / 3600
+    return None
+
+
+def _size_notes(spec: TrainSweepSpec, concurrent: int) -> tuple[list[str], list[Refusal]]:
+    notes, refusals = [], []
+    head = head_resources(spec, concurrent)
+    if quantity.parse(head["memory"]) < (need := head_memory(concurrent)):
+        notes.append(
+            f"cluster.head.resources.memory is {head['memory']}; {concurrent} concurrent trial(s) were measured to "
+            f"need {need // 10**6}M: the head may be killed for memory"
+        )
+    if quantity.gpus(head):
+        refusals.append(Refusal("cluster.head.resources", "the head trains nothing: remove the GPUs"))
+    return notes, refusals
+
+
+def plan(spec: TrainSweepSpec, *, gpu_limit: int | None = None) -> Plan:
+    """Plans a sweep.
+
+    Args:
+        spec: the resolved spec.
+        gpu_limit: the class's `limits.gpus`.
+
+    Returns:
+        The plan; look at `refusals` first. Quantities that are none are refused with their path.
+    """
+    try:
+        return _plan(spec, gpu_limit)
+    except quantity.QuantityError as error:
+        refusal = Refusal(_where(spec), str(error))
+        return Plan(0, 0, spec.training.workers.count, {}, (), False, worst_case(spec), (), None, None, (), (refusal,))
+
+
+def _where(spec: TrainSweepSpec) -> str:
+    """Path of the first resource list with text that is no quantity."""
+    lists = [
+        ("training.workers.resources", spec.training.workers.resources),
+        ("cluster.head.resources", spec.cluster.head.resources),
+    ]
+    lists += [(f"cluster.workerGroups[{i}].resources", g.resources) for i, g in enumerate(spec.cluster.worker_groups)]
+    for path, resources in lists:
+        for name, value in resources.items():
+            try:
+                quantity.parse(value)
+            except quantity.QuantityError:
+                return f"{path}.{name}"
+    return "training.workers.resources"
+
+
+def _fractions(spec: TrainSweepSpec) -> list[Refusal]:
+    """Ray counts whole CPUs and GPUs, and both sides round up: a fraction would promise what no pod has."""
+    lists = [("training.workers.resources", spec.training.workers.resources)]
+    lists += [(f"cluster.workerGroups[{i}].resources", g.resources) for i, g in enumerate(spec.cluster.worker_groups)]
+    found = []
+    for path, resources in lists:
+        for name, value in resources.items():
+            amount = quantity.parse(value)
+            if amount < 0:
+                found.append(Refusal(f"{path}.{name}", f"{value} is negative"))
+            elif (name == "cpu" or quantity.is_gpu(name)) and amount != int(amount):
+                found.append(Refusal(f"{path}.{name}", f"{value} is no whole number: Ray counts whole CPUs and GPUs"))
+    return found
+
+
+def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
+    trials, grid, refusals = _trials(spec)
+    refusals += check_points(spec.search) + _fractions(spec)
+    wanted, unplaced, notes = shapes(spec)
+    refusals += unplaced
+    limited, cut_notes = cut(wanted, gpu_limit)
+    notes += cut_notes
+    per_trial = spec.training.workers.count
+    held = capacity(limited)
+    concurrent = min(spec.trials.max_concurrent, held // per_trial)
+    if not unplaced and limited and concurrent == 0:
+        ceiling = f" under the class's limits.gpus {gpu_limit}" if cut_notes else ""
+        path = "training.workers.count" if cut_notes or limited[0].group is None else "cluster.workerGroups"
+        refusals.append(
+            Refusal(
+                path,
+                f"one trial needs {per_trial} worker(s), all groups together hold {held}{ceiling}: no trial could ever "
+                "start",
+            )
+        )
+    elif 0 < concurrent < spec.trials.max_concurrent:
+        notes.append(
+            f"only {concurrent} of maxConcurrent {spec.trials.max_concurrent} trials can train at the same time"
+        )
+    autoscaling = not spec.scheduling.queue_name
+    if not autoscaling:
+        # Kueue admits in-tree autoscaling only with workload slicing: without it the size must be fixed.
+        limited = _fixed(limited, spec.trials.max_concurrent * per_trial)
+        notes.append("scheduling.queueName is set: the cluster has a fixed size, because Kueue admits it as a whole")
+    size_notes, size_refusals = _size_notes(spec, max(concurrent, 1))
+    notes += size_notes
+    worst = worst_case(spec)
+    out = Plan(
+        trials=trials,
+        max_concurrent=max(concurrent, 1),
+        workers_per_trial=per_trial,
+        head=head_resources(spec, max(concurrent, 1)),
+        shapes=tuple(limited),
+        autoscaling=autoscaling,
+        worst=worst,
+        reaches=tuple(reach(p) for p in spec.search.parameters),
+        grid=grid,
+        gpu_hours=None,
+        notes=(*notes, *_early_stopping_notes(spec, trials)),
+        refusals=(*refusals, *size_refusals),
+    )
+    if len(spec.search.initial_points) > trials > 0:
+        few = Refusal(
+            "search.initialPoints",
+            f"{len(spec.search.initial_points)} points but only {trials} trial(s): raise trials.count",
+        )
+        out = replace(out, refusals=(*out.refusals, few))
+    cut_ends = tuple(
+        f"search.parameters {r.name}: the step does not reach {r.cut}; the highest value is {r.last}"
+        for r in out.reaches
+        if r.cut
+    )
+    return replace(out, notes=out.notes + cut_ends, gpu_hours=_gpu_hours(spec, out.max_gpus, worst.attempts))
+
+
+def _fixed(found: list[Shape], workers: int) -> list[Shape]:
+    """Groups of a size that cannot change: what the workers need, the groups written first are filled first."""
+    out = []
+    for shape in found:
+        size = max(shape.min_replicas, min(shape.max_replicas, -(-max(workers, 0) // shape.workers_per_pod)))
+        workers -= size * shape.workers_per_pod
+        out.append(replace(shape, min_replicas=size, max_replicas=size))
+    return out

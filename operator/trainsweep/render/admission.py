@@ -1,0 +1,303 @@
+"""Admission: whether a sweep may run under its class, and whether it could run at all; before anything is created."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainsweep.api.conditions import Reason
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.api.sweepclass import TrainSweepClassSpec
+from trainsweep.contract.layout import StorageURIError, parse_uri, within
+from trainsweep.plan import quantity
+from trainsweep.plan.plan import Plan, plan
+from trainsweep.plan.shapes import head_memory
+from trainsweep.render.env import PYTHONPATH, RESERVED_PREFIXES, reserved
+from trainsweep.render.overlay import RAY_NAMES, check_overlay, images, node_keys
+
+MAX_CONFIG = 16 * 1024
+RUNTIME_ENV_KEYS = ("pip", "uv", "working_dir", "py_modules", "env_vars")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a sweep is not admitted: the reason of the condition, the field below `spec`, and what to do."""
+
+    reason: Reason
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"spec.{self.path}: {self.message}"
+
+
+def check_class(
+    spec: TrainSweepSpec,
+    raw_spec: Mapping[str, Any],
+    class_spec: TrainSweepClassSpec | None,
+    namespace: str,
+) -> list[Problem]:
+    """Checks a sweep against its class.
+
+    Args:
+        spec: the resolved spec.
+        raw_spec: what the author wrote; what comes from the class's defaults needs no permission of the class.
+        class_spec: the class; None allows no storage.
+        namespace: of the sweep.
+
+    Returns:
+        Every problem, empty when the sweep may run.
+    """
+    planned = plan(spec, gpu_limit=class_spec.limits.gpus if class_spec else None)
+    out = _plan(planned, spec, class_spec)
+    out += check_workload(raw_spec)
+    out += _head(raw_spec, planned, class_spec)
+    out += _storage(spec, class_spec, namespace)
+    if class_spec is not None:
+        out += _limits(spec, planned, class_spec)
+        out += _allowed(spec, raw_spec, class_spec) + _collisions(raw_spec, class_spec)
+    if not spec.training.image:
+        out.append(
+            Problem(Reason.INVALID_SPEC, "training.image", "is empty, and the class has no default: set an image")
+        )
+    return out
+
+
+def _at(node: Any, *path: str) -> Any:
+    for part in path:
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node
+
+
+def _plan(planned: Plan, spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None) -> list[Problem]:
+    out = []
+    for refusal in planned.refusals:
+        cut = class_spec is not None and class_spec.limits.gpus is not None and "limits.gpus" in refusal.message
+        out.append(Problem(Reason.LIMIT_EXCEEDED if cut else Reason.INVALID_SPEC, refusal.path, refusal.message))
+    return out
+
+
+def check_workload(written: Mapping[str, Any]) -> list[Problem]:
+    """What no class can allow: pod overlays, reserved variables, keys of the runtime environment, sizes."""
+    out = []
+    for path, template in _templates(written):
+        if not isinstance(template, Mapping):
+            out.append(Problem(Reason.INVALID_SPEC, path, "must be an object"))
+            continue
+        out += [Problem(Reason.NOT_ALLOWED, at, message) for at, message in check_overlay(path, template)]
+    out += _env(written) + _runtime_env(_at(written, "training", "runtimeEnv"))
+    size = len(json.dumps(_at(written, "training", "config") or {}, ensure_ascii=False, default=str).encode())
+    if size > MAX_CONFIG:
+        message = f"has {size} bytes, at most {MAX_CONFIG} are possible: put data into a file or into S3"
+        out.append(Problem(Reason.INVALID_SPEC, "training.config", message))
+    return out
+
+
+def _templates(written: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    found = []
+    if template := _at(written, "cluster", "head", "podTemplate"):
+        found.append(("cluster.head.podTemplate", template))
+    for i, group in enumerate(_at(written, "cluster", "workerGroups") or []):
+        if template := _at(group, "podTemplate"):
+            found.append((f"cluster.workerGroups[{i}].podTemplate", template))
+    return found
+
+
+def _env(written: Mapping[str, Any]) -> list[Problem]:
+    out = []
+    for i, item in enumerate(_at(written, "training", "env") or []):
+        name = str(_at(item, "name"))
+        if advice := reserved(name):
+            out.append(Problem(Reason.NOT_ALLOWED, f"training.env[{i}].name", f"{name} is reserved: {advice}"))
+        elif name == PYTHONPATH and _at(item, "valueFrom"):
+            out.append(Problem(Reason.NOT_ALLOWED, f"training.env[{i}].valueFrom", "PYTHONPATH needs a literal value"))
+        source = _at(item, "valueFrom")
+        if source and not set(source) <= {"secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef"}:
+            message = "must be one of secretKeyRef, configMapKeyRef, fieldRef or resourceFieldRef"
+            out.append(Problem(Reason.NOT_ALLOWED, f"training.env[{i}].valueFrom", message))
+        if source and _at(item, "value"):
+            message = "value and valueFrom do not go together: remove one"
+            out.append(Problem(Reason.INVALID_SPEC, f"training.env[{i}]", message))
+    for i, item in enumerate(_at(written, "training", "envFrom") or []):
+        prefix = str(_at(item, "prefix") or "")
+        if prefix.startswith(RESERVED_PREFIXES):
+            message = f"{prefix} makes reserved names: choose another prefix"
+            out.append(Problem(Reason.NOT_ALLOWED, f"training.envFrom[{i}].prefix", message))
+    return out
+
+
+def _runtime_env(runtime_env: Any) -> list[Problem]:
+    if not isinstance(runtime_env, Mapping):
+        return []
+    out = []
+    for key in runtime_env:
+        if key not in RUNTIME_ENV_KEYS:
+            message = f"is not allowed here: only {', '.join(RUNTIME_ENV_KEYS)} are"
+            out.append(Problem(Reason.NOT_ALLOWED, f"training.runtimeEnv.{key}", message))
+    variables = runtime_env.get("env_vars") or {}
+    if not isinstance(variables, Mapping):
+        return [*out, Problem(Reason.INVALID_SPEC, "training.runtimeEnv.env_vars", "must be a map of strings")]
+    for name, value in variables.items():
+        path = f"training.runtimeEnv.env_vars.{name}"
+        if advice := reserved(str(name)):
+            out.append(Problem(Reason.NOT_ALLOWED, path, f"is reserved: {advice}"))
+        elif name == PYTHONPATH:
+            out.append(Problem(Reason.NOT_ALLOWED, path, "would hide the training source: set it in training.env"))
+        elif not isinstance(value, str):
+            out.append(Problem(Reason.INVALID_SPEC, path, "must be a string: put it in quotes"))
+    if len(json.dumps(runtime_env, default=str)) > MAX_CONFIG:
+        out.append(Problem(Reason.INVALID_SPEC, "training.runtimeEnv", f"has more than {MAX_CONFIG} bytes"))
+    return out
+
+
+def _head(written: Mapping[str, Any], planned: Plan, class_spec: TrainSweepClassSpec | None) -> list[Problem]:
+    """The lower bound of the head's memory holds for what an author wrote; a class may choose to go below it."""
+    memory = _at(written, "cluster", "head", "resources", "memory")
+    own = memory is not None and memory != _at(
+        class_spec.defaults if class_spec else {}, "cluster", "head", "resources", "memory"
+    )
+    if not own:
+        return []
+    try:
+        given = quantity.parse(memory)
+    except quantity.QuantityError:
+        return []  # refused by the plan, with its path
+    if given >= (need := head_memory(planned.max_concurrent)):
+        return []
+    message = (
+        f"{memory} is too little: the head needs 2 GB and 1.3 GB for each of {planned.max_concurrent} concurrent "
+        f"trial(s); write {-(-need // 10**6)}M, lower trials.maxConcurrent, or leave it out"
+    )
+    return [Problem(Reason.INVALID_SPEC, "cluster.head.resources.memory", message)]
+
+
+def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, namespace: str) -> list[Problem]:
+    storage, reason = spec.storage, Reason.STORAGE_NOT_ALLOWED
+    if not storage.uri:
+        return [
+            Problem(
+                Reason.INVALID_SPEC, "storage.uri", "is empty, and the class has no default: set s3://bucket/prefix"
+            )
+        ]
+    try:
+        place = parse_uri(storage.uri)
+    except StorageURIError as error:
+        return [Problem(Reason.INVALID_SPEC, "storage.uri", str(error))]
+    out = []
+    if place.scheme != "s3":
+        out.append(Problem(reason, "storage.uri", "must start with s3:// in a cluster"))
+    prefixes = [p.replace("{namespace}", namespace) for p in class_spec.storage.allowed_prefixes] if class_spec else []
+    if not any(within(storage.uri, prefix) for prefix in prefixes):
+        allowed = ", ".join(prefixes) if prefixes else "none"
+        out.append(
+            Problem(reason, "storage.uri", f"{storage.uri} lies below no prefix that the class allows ({allowed})")
+        )
+    endpoint = storage.endpoint_url.rstrip("/")
+    own = [str(_at(class_spec.defaults, "storage", "endpointURL") or "").rstrip("/")] if class_spec else []
+    endpoints = [e.rstrip("/") for e in class_spec.storage.endpoints] if class_spec else []
+    if endpoint and endpoint not in endpoints + own:
+        allowed = ", ".join(endpoints) if endpoints else "none"
+        message = f"{storage.endpoint_url} is no endpoint of the class ({allowed}): ask the platform team to add it"
+        out.append(Problem(reason, "storage.endpointURL", message))
+    return out
+
+
+def _limits(spec: TrainSweepSpec, planned: Plan, class_spec: TrainSweepClassSpec) -> list[Problem]:
+    limits, out = class_spec.limits, []
+    rows: list[tuple[str, int | None, int | None]] = [
+        ("trials.count", planned.trials, limits.trials),
+        ("trials.maxConcurrent", spec.trials.max_concurrent, limits.max_concurrent),
+        ("deadlines.totalSeconds", spec.deadlines.total_seconds, limits.total_seconds),
+    ]
+    for path, value, limit in rows:
+        if limit is not None and value is not None and value > limit:
+            message = f"{value} is more than the class allows: lower it to at most {limit}"
+            out.append(Problem(Reason.LIMIT_EXCEEDED, path, message))
+    return out
+
+
+def _collisions(written: Mapping[str, Any], class_spec: TrainSweepClassSpec) -> list[Problem]:
+    """Names that the class's overlay has too.
+
+    It merges by name, last: a volume or sidecar of the same name would get the class's hostPath or privilege with the
+    author's mount or command.
+    """
+    out = []
+    for path, template in _templates(written):
+        overlay = class_spec.pod_overlay.head if path.startswith("cluster.head.") else class_spec.pod_overlay.worker
+        for kind in ("volumes", "containers"):
+            taken = {_at(item, "name") for item in _at(overlay, "spec", kind) or []} - RAY_NAMES
+            if kind == "containers":
+                taken |= {_at(item, "name") for item in _at(overlay, "spec", "initContainers") or []}
+            found = _at(template, "spec", kind)
+            for i, item in enumerate(found if isinstance(found, list) else []):
+                if (name := str(_at(item, "name"))) in taken:
+                    message = f"{name} is a name of the class's podOverlay: choose another name"
+                    out.append(Problem(Reason.NOT_ALLOWED, f"{path}.spec.{kind}[{i}].name", message))
+    return out
+
+
+def _image_allowed(image: str, prefixes: list[str]) -> bool:
+    """Compared up to a boundary: `reg/team` allows `reg/team/x` and `reg/team:1`, not `reg/team-x`."""
+    for prefix in prefixes:
+        if image.startswith(prefix) and (
+            prefix.endswith(("/", ":", "@")) or image[len(prefix) :][:1] in ("", "/", ":", "@")
+        ):
+            return True
+    return False
+
+
+def _named(path: str, value: str, default: Any, allowed: list[str] | None, what: str) -> list[Problem]:
+    if not value or allowed is None or value == default or value in allowed:
+        return []
+    names = ", ".join(allowed) if allowed else "none"
+    return [Problem(Reason.NOT_ALLOWED, path, f"{what} {value} is not allowed by the class (allowed: {names})")]
+
+
+def _allowed(spec: TrainSweepSpec, written: Mapping[str, Any], class_spec: TrainSweepClassSpec) -> list[Problem]:
+    allowed, defaults = class_spec.allowed, class_spec.defaults
+    rows = [
+        ("storage.serviceAccountName", spec.storage.service_account_name, allowed.service_accounts, "ServiceAccount"),
+        ("scheduling.queueName", spec.scheduling.queue_name, allowed.queues, "queue"),
+        (
+            "scheduling.priorityClassName",
+            spec.scheduling.priority_class_name,
+            allowed.priority_classes,
+            "PriorityClass",
+        ),
+    ]
+    out = []
+    for path, value, names, what in rows:
+        out += _named(path, value, _at(defaults, *path.split(".")), names, what)
+    out += _images(spec, written, class_spec)
+    keys = allowed.node_selector_keys
+    if keys is None:
+        return out
+    selectors = [("cluster.head.nodeSelector", _at(written, "cluster", "head", "nodeSelector"))]
+    for i, group in enumerate(_at(written, "cluster", "workerGroups") or []):
+        selectors.append((f"cluster.workerGroups[{i}].nodeSelector", _at(group, "nodeSelector")))
+    for path, selector in selectors:
+        for key in selector or {}:
+            out += _named(f"{path}.{key}", key, None, keys, "node label")
+    for path, template in _templates(written):
+        # An affinity chooses nodes as a selector does.
+        for key in node_keys(_at(template, "spec", "affinity", "nodeAffinity")):
+            out += _named(f"{path}.spec.affinity.nodeAffinity", key, None, keys, "node label")
+    return out
+
+
+def _images(spec: TrainSweepSpec, written: Mapping[str, Any], class_spec: TrainSweepClassSpec) -> list[Problem]:
+    prefixes = class_spec.allowed.images
+    if prefixes is None:
+        return []
+    found = [("training.image", spec.training.image, _at(class_spec.defaults, "training", "image"))]
+    for path, template in _templates(written):
+        found += [(f"{path}.spec.containers[{i}].image", image, None) for i, image in images(template)]
+    names = ", ".join(prefixes) if prefixes else "none"
+    return [
+        Problem(Reason.NOT_ALLOWED, path, f"image {image} is not allowed by the class (allowed prefixes: {names})")
+        for path, image, default in found
+        if image and image != default and not _image_allowed(image, prefixes)
+    ]
