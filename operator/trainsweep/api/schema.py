@@ -71,6 +71,9 @@ def structural(model: type[ApiModel]) -> Schema:
             node["properties"] = {key: turn(value) for key, value in node["properties"].items()}
         if isinstance(node.get("items"), dict):
             node["items"] = turn(node["items"])
+        if "patternProperties" in node:
+            # Keys cannot be bound in a structural schema: a rule or the operator does that.
+            (node["additionalProperties"],) = node.pop("patternProperties").values()
         if isinstance(node.get("additionalProperties"), dict):
             node["additionalProperties"] = turn(node["additionalProperties"])
         rules = [rule_node(r) for r in models[name].rules] if name in models else []
