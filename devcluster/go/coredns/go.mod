@@ -1,6 +1,6 @@
 module trainsweep.io/devcluster/coredns
 
-go 1.26.8
+go 1.26.0
 
 require github.com/coredns/coredns v1.15.0
 

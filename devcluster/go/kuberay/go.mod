@@ -1,6 +1,6 @@
 module trainsweep.io/devcluster/kuberay
 
-go 1.26.8
+go 1.25.0
 
 tool github.com/ray-project/kuberay/ray-operator
 

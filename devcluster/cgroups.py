@@ -1,0 +1,79 @@
+"""The control group above all pods of an instance, in every hierarchy the machine has (v1, v2 or both)."""
+
+import contextlib
+import time
+from pathlib import Path
+
+from devcluster.errors import DevClusterError
+
+
+def roots() -> list[Path]:
+    """Where control group hierarchies are mounted."""
+    lines = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    return [Path(point) for _, point, kind, *_ in lines if kind in ("cgroup", "cgroup2")]
+
+
+def create(name: str) -> None:
+    """Make the group everywhere; kubelet refuses to start below one that is missing.
+
+    Raises:
+        DevClusterError: the machine does not let us.
+    """
+    for root in roots():
+        try:
+            controllers = root / "cgroup.controllers"
+            if controllers.exists():  # v2: a controller works below only when its parent hands it down
+                _hand_down(root, controllers.read_text().split())
+            (root / name).mkdir(exist_ok=True)
+            if controllers.exists():
+                _hand_down(root / name, (root / name / "cgroup.controllers").read_text().split())
+            _copy_cpuset(root, root / name)
+        except OSError as error:
+            raise DevClusterError(f"cannot make a control group in {root} ({error}): in a container, run it privileged.") from error
+
+
+def _hand_down(group: Path, controllers: list[str]) -> None:
+    for controller in controllers:
+        with contextlib.suppress(OSError):
+            (group / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _copy_cpuset(parent: Path, child: Path) -> None:
+    """A v1 cpuset group begins empty and takes no process until it has been given CPUs and memory."""
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        if (child / file).exists() and (parent / file).exists() and not (child / file).read_text().strip():
+            with contextlib.suppress(OSError):
+                (child / file).write_text((parent / file).read_text().strip())
+
+
+def members(name: str) -> set[int]:
+    """Processes in the group and below, in any hierarchy."""
+    found: set[int] = set()
+    for root in roots():
+        for file in (root / name).rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                found.update(int(line) for line in file.read_text().split() if line != "0")
+    return found
+
+
+def remove(name: str) -> None:
+    """Remove the group and all below it.
+
+    Raises:
+        DevClusterError: something in it resists for 10 s.
+    """
+    until = time.monotonic() + 10
+    while True:
+        left = [root / name for root in roots() if (root / name).exists()]
+        for top in left:
+            for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            with contextlib.suppress(OSError):
+                top.rmdir()
+        left = [top for top in left if top.exists()]
+        if not left:
+            return
+        if time.monotonic() > until:
+            raise DevClusterError(f"{left[0]} cannot be removed: processes {sorted(members(name))} are still in it.")
+        time.sleep(0.1)
