@@ -54,7 +54,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [get, patch, update]
 # An owner reference that blocks the owner's deletion needs this (OwnerReferencesPermissionEnforcement).
 - apiGroups: [trainsweep.io]
-  resources: [trainsweeps/finalizers, trainsweepholds/finalizers]
+  resources: [trainsweeps/finalizers]
   verbs: [update]
 - apiGroups: [trainsweep.io]
   resources: [trainsweepholds]

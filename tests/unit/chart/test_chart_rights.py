@@ -17,7 +17,6 @@ NAMESPACED: set[Right] = {
     *(("trainsweep.io", "trainsweeps", verb) for verb in ("get", "list", "watch", "patch", "update")),
     *(("trainsweep.io", "trainsweeps/status", verb) for verb in ("get", "patch", "update")),
     ("trainsweep.io", "trainsweeps/finalizers", "update"),
-    ("trainsweep.io", "trainsweepholds/finalizers", "update"),
     *(("trainsweep.io", "trainsweepholds", verb) for verb in ("get", "list", "watch", "create", "delete")),
     *(("ray.io", "rayjobs", verb) for verb in ("get", "list", "watch", "create", "patch", "delete")),
     *(("ray.io", "rayclusters", verb) for verb in ("get", "list", "watch")),
