@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from trainsweep.api.conditions import Condition, Reason
 
 ROOT = Path(__file__).resolve().parents[3]
