@@ -24,6 +24,8 @@ MANIFEST_BYTES = 4 * 1024 * 1024
 SNAPSHOT_BYTES = 8 * 1024 * 1024
 TRIALS_BYTES = 32 * 1024 * 1024
 DEPTH = 32
+ATTEMPT_FILES = 2_000
+_MENDED = re.compile(r"receipt-(\d{1,3})\.json")
 _STRUCTURE = re.compile(rb'["\[\]{}]')
 _STRING_END = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -115,11 +117,22 @@ def read_end(store: Store, attempt_id: str) -> End:
     return found
 
 
-def read_receipt(store: Store, attempt_id: str) -> tuple[Receipt, str]:
-    """An attempt's receipt and the hex SHA-256 of its exact bytes."""
-    key = attempt_key(attempt_id, RECEIPT)
+def receipt_key(store: Store, attempt_id: str) -> str:
+    """Key of an attempt's newest receipt: each mended one is written beside the one before, with its sequence in the name."""
+    folder = attempt_key(attempt_id, "")
+    newest, best = attempt_key(attempt_id, RECEIPT), 0
+    for entry in store.listing(folder.rstrip("/"), ATTEMPT_FILES):
+        found = _MENDED.fullmatch(entry.key.removeprefix(folder))
+        if found is not None and int(found[1]) > best:
+            newest, best = entry.key, int(found[1])
+    return newest
+
+
+def read_receipt(store: Store, attempt_id: str) -> tuple[Receipt, str, str]:
+    """An attempt's newest receipt, the hex SHA-256 of its exact bytes, and its key."""
+    key = receipt_key(store, attempt_id)
     data = store.get(key, RECEIPT_BYTES)
-    return parse(Receipt, data, key), hashlib.sha256(data).hexdigest()
+    return parse(Receipt, data, key), hashlib.sha256(data).hexdigest(), key
 
 
 def read_manifest(store: Store, key: str) -> Manifest:

@@ -22,7 +22,7 @@ from trainsweep.contract.documents import (
     TrialCounts,
     TrialRecord,
 )
-from trainsweep.contract.layout import MANIFEST, RECEIPT, SNAPSHOT, TRAIN, attempt_key, train_run
+from trainsweep.contract.layout import MANIFEST, SNAPSHOT, TRAIN, train_run
 from trainsweep.contract.owed import RESUMABLE_OUTCOMES, Committed, Require, TrialState, owed_checkpoints
 from trainsweep.contract.snapshot import SnapshotError, parse_snapshot
 from trainsweep.core import settlement
@@ -35,7 +35,17 @@ from trainsweep.runtime.documents_reader import (
     read_receipt,
     read_trials,
 )
-from trainsweep.runtime.store import Absent, Denied, Entry, Hasher, Store, StoreError, TooLarge, checksum_of
+from trainsweep.runtime.store import (
+    Absent,
+    Denied,
+    Entry,
+    Hasher,
+    Store,
+    StoreError,
+    TooLarge,
+    Unavailable,
+    checksum_of,
+)
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -87,7 +97,7 @@ class Meter:
         if self.on_streamed is not None:
             self.on_streamed(count)
         if self.cancelled:
-            raise TooLarge("the look was given up")
+            raise Unavailable("the look was given up")
 
 
 @dataclass(frozen=True)
@@ -203,7 +213,7 @@ async def compare(store: Store, owed: Sequence[Owed], depth: Depth, run: Runner,
     tally = Tally()
 
     async def one(item: Owed) -> None:
-        listed = await run(store.list, item.checkpoint, CHECKPOINT_FILES)
+        listed = await run(store.listing, item.checkpoint, CHECKPOINT_FILES)
         sizes = {e.key: e.size for e in listed}
         bad = settlement.missing_files(item, sizes, compare_sizes=depth is not Depth.LISTING)
         if depth is Depth.CHECKSUMS:
@@ -243,7 +253,7 @@ async def _unclaimed(store: Store, owed: Sequence[Owed], run: Runner) -> str:
 
     async def one(item: Owed) -> None:
         claimed = {e.path for e in item.files}
-        listed = await run(store.list, item.checkpoint, CHECKPOINT_FILES)
+        listed = await run(store.listing, item.checkpoint, CHECKPOINT_FILES)
         for key in manifest_keys(listed, item.checkpoint):
             manifest = await run(read_manifest, store, key)
             left_out = sorted({e.path for e in manifest.files} - claimed)
@@ -270,8 +280,7 @@ async def verify_receipt(store: Store, target: Target, digest: str, run: Runner,
         Absent: there is no receipt.
         StoreError: it could not be judged.
     """
-    key = attempt_key(target.attempt_id, RECEIPT)
-    receipt, found = await run(read_receipt, store, target.attempt_id)
+    receipt, found, key = await run(read_receipt, store, target.attempt_id)
     base = Settlement(
         target.attempt_id,
         "Receipt",
