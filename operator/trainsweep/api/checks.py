@@ -11,38 +11,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainsweep.api.reserved import RUNTIME_ENV_KEYS, reserved
-from trainsweep.api.search import Categorical
-from trainsweep.api.space import grid_size, same, why_outside
+from trainsweep.api.space import grid_size, why_outside
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.api.validate import Problem, shown
+from trainsweep.api.validate import Problem, same, shown
 
 MAX_CONFIG_BYTES = 16 * 1024
 MAX_TRIALS = 10_000
-MAX_VALUE_LENGTH = 256
 _VALUE_FROM = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_spec(spec: TrainSweepSpec) -> list[Problem]:
     """All that is wrong between the fields of a spec, as (field path, message) pairs."""
-    checks = (_values, _steps, _points, _grid, _config, _env, _runtime_env, _class_independent_storage)
+    checks = (_steps, _points, _grid, _config, _env, _runtime_env, _class_independent_storage)
     return [problem for check in checks for problem in check(spec)]
-
-
-def _values(spec: TrainSweepSpec) -> Iterator[Problem]:
-    for i, parameter in enumerate(spec.search.parameters):
-        if parameter.categorical is not None:
-            yield from categorical_problems(parameter.categorical, f"spec.search.parameters[{i}].categorical.values")
-
-
-def categorical_problems(categorical: Categorical, path: str) -> Iterator[Problem]:
-    """Values that repeat or are too long; CEL cannot look into values without a type."""
-    for i, value in enumerate(categorical.values):
-        first = next(j for j, other in enumerate(categorical.values) if same(value, other))
-        if first < i:
-            yield f"{path}[{i}]", f"{shown(value)} is the same value as {shown(categorical.values[first])} at [{first}]"
-        if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
-            yield f"{path}[{i}]", f"has {len(value)} characters, at most {MAX_VALUE_LENGTH} are possible"
 
 
 def _steps(spec: TrainSweepSpec) -> Iterator[Problem]:
@@ -82,6 +64,8 @@ def _points(spec: TrainSweepSpec) -> Iterator[Problem]:
 def _grid(spec: TrainSweepSpec) -> Iterator[Problem]:
     if spec.search.algorithm.grid is None:
         return
+    if spec.search.initial_points:
+        yield "spec.search.initialPoints", "a grid tries every point already: remove initialPoints"
     size = grid_size(spec.search.parameters)
     if size is None:
         yield "spec.search.parameters", "a grid needs a step for each float: give it one, or choose random or tpe"

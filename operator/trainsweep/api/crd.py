@@ -12,11 +12,13 @@ from trainsweep.api.validate import VALIDATIONS
 NAME_RULES = (
     Rule(
         "self.metadata.name.size() <= 36",
-        "metadata.name may have at most 36 characters: RayJobs are named after it, and KubeRay takes 47 characters",
+        "may have at most 36 characters: RayJobs are named after it, and KubeRay takes 47 characters",
+        ".metadata.name",
     ),
     Rule(
         "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-        "metadata.name must start with a letter and hold only a-z, 0-9 and '-', as KubeRay wants it",
+        "must start with a letter and hold only a-z, 0-9 and '-', as KubeRay wants it",
+        ".metadata.name",
     ),
 )
 
@@ -96,6 +98,8 @@ def crd(kind: str, plural: str, *, scope: str, short: str, about: str, columns: 
     if kind == "TrainSweep":
         # -1 until the operator has looked: without it a fresh object reads as done to every kstatus reader.
         root["properties"]["status"] = {**structural(TrainSweepStatus), "default": {"observedGeneration": -1}}
+        # Named here only so that the rules can point at it.
+        root["properties"]["metadata"]["properties"] = {"name": {"type": "string", "maxLength": 253}}
         root[VALIDATIONS] = [rule_node(rule) for rule in NAME_RULES]
         version["subresources"] = {"status": {}}
     version["schema"] = {"openAPIV3Schema": root}

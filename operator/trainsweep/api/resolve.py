@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from trainsweep.api.schema import NOT_IN_CLASS, REPLACED_WHOLE, spec_schema
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
-from trainsweep.api.validate import violations
+from trainsweep.api.validate import pruned, violations
 
 
 class SpecError(ValueError):
@@ -71,7 +71,8 @@ def resolve(spec: Mapping[str, Any], sweep_class: TrainSweepClassSpec | None) ->
             `trainsweep.api.checks.check_spec`.
     """
     defaults = {k: v for k, v in (sweep_class.defaults if sweep_class else {}).items() if k not in NOT_IN_CLASS}
-    merged = merge(defaults, spec)
+    # Null means absent, as in the API server: it never hides a class's default.
+    merged = merge(pruned(defaults, spec_schema()), pruned(spec, spec_schema()))
     problems = violations(merged, spec_schema())
     if problems and defaults:
         problems = [(p, f"{m} (from the class's defaults)" if _from_class(p, spec) else m) for p, m in problems]

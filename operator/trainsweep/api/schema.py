@@ -93,7 +93,8 @@ def _turn_union(node: Schema, options: list[Schema], turn: Any) -> Schema:
     if {o.get("type") for o in options} == {"boolean", "integer", "number", "string"}:
         longest = max(o.get("maxLength", 0) for o in options)
         # Without `type` these bounds still bind a value of the type that they speak of: strings stay short,
-        # lists and maps are refused unless they are empty, and the empty ones and null are refused by name.
+        # lists and maps are refused unless they are empty, and the empty ones by name. Null passes here, not in
+        # `trainsweep.api.validate`.
         untyped = {PRESERVE: True, "maxLength": longest, "maxItems": 0, "maxProperties": 0}
         return {**node, **untyped, "not": {"enum": [[], {}]}, "done": True}
     raise TypeError(f"a union that a structural schema cannot say: {options}")

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from trainsweep.api.search import Parameter
-from trainsweep.api.validate import shown
+from trainsweep.api.validate import same, shown
 
 
 def decimal(value: float | int) -> Decimal:
@@ -40,11 +40,6 @@ def grid_size(parameters: Sequence[Parameter]) -> int | None:
             return None
         size *= count
     return size
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two scalars are one value: 1 and 1.0 are, 1 and true are not."""
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def why_outside(parameter: Parameter, value: Any) -> str:

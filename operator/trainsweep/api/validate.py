@@ -25,10 +25,28 @@ _MAX_SHOWN = 64
 
 def violations(value: Any, schema: Schema, path: str = "spec") -> list[Problem]:
     """All that the API server would refuse, as (field path, message) pairs in the order of the file."""
+    value = pruned(value, schema)
     problems = _node(value, schema, path)
     if not problems:
         problems += _rules(value, schema, path)
     return problems
+
+
+def pruned(value: Any, schema: Schema) -> Any:
+    """The value as it is stored: the API server drops keys that are null, except within free-form objects."""
+    if isinstance(value, Mapping):
+        known, entries = schema.get("properties", {}), schema.get("additionalProperties")
+        out = {}
+        for name, child in value.items():
+            below = known.get(name, entries)
+            if not isinstance(below, Mapping):
+                out[name] = child
+            elif child is not None:
+                out[name] = pruned(child, below)
+        return out
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        return [pruned(child, schema["items"]) for child in value]
+    return value
 
 
 def shown(value: Any) -> str:
@@ -105,6 +123,11 @@ def _unquote(value: Any, kind: str) -> str:
     return ": remove the quotes" if fits else ""
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two scalars are one value: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
 def _object(value: Mapping[str, Any], schema: Schema, path: str) -> list[Problem]:
     problems: list[Problem] = []
     properties, entries = schema.get("properties", {}), schema.get("additionalProperties")
@@ -151,6 +174,13 @@ def _array(value: list[Any], schema: Schema, path: str) -> list[Problem]:
         problems.append((path, f"has {len(value)} entries, at least {schema['minItems']} are needed"))
     for i, child in enumerate(value):
         problems += _node(child, schema["items"], f"{path}[{i}]")
+    if schema.get("x-kubernetes-list-type") == "set" and not problems:
+        for i, child in enumerate(value):
+            first = next(j for j, other in enumerate(value) if same(child, other))
+            if first < i:
+                problems.append(
+                    (f"{path}[{i}]", f"{shown(child)} is the same value as {shown(value[first])} at [{first}]")
+                )
     if schema.get("x-kubernetes-list-type") == "map" and not problems:
         keys = schema["x-kubernetes-list-map-keys"]
         seen: dict[tuple[Any, ...], int] = {}
