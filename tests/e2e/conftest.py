@@ -1,0 +1,23 @@
+"""The one cluster of the e2e tests: real KubeRay, real Ray pods, a real S3 server, TrainSweep installed by its chart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import sweeps
+from devcluster.cluster import Cluster
+from tests.e2e.lab import Lab
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """The cluster `e2e` (or one of yours that is up: TRAINSWEEP_E2E_CLUSTER=name)."""
+    with Cluster(os.environ.get("TRAINSWEEP_E2E_CLUSTER", "e2e")) as cluster:
+        sweeps.build_images(cluster)
+        sweeps.install(cluster)
+        found = Lab(cluster)
+        found.loops()
+        yield found

@@ -1,0 +1,163 @@
+"""The promise under faults, on real pods: what is owed is proven before the last pod goes, and nothing runs twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from devcluster.cluster import BUCKET
+from tests.e2e.lab import Lab, Sweep
+
+SLOW = {"training": {"config": {"epochs": 40, "seconds": 1.5}}}
+
+
+def waiting_for_verdict(lab: Lab, name: str) -> Sweep:
+    """Lets the driver write its receipt while no operator is there to answer."""
+    sweep = lab.wait(name, "first report", lambda s: bool(s.status.get("best")), 180)
+    return sweep
+
+
+def owed(lab: Lab, sweep: Sweep) -> dict[str, Any]:
+    """The one owed checkpoint of the newest receipt."""
+    receipt = lab.document(sweep, "receipt.json")
+    found: dict[str, Any] = receipt["owed"][0]
+    return found
+
+
+def until_receipt(lab: Lab, sweep: Sweep, timeout: float = 120) -> dict[str, Any]:
+    """Waits until progress.json says that the driver waits for its verdict."""
+    import time
+
+    until = time.monotonic() + timeout
+    progress: dict[str, Any] = {}
+    while time.monotonic() < until:
+        progress = lab.document(sweep, "progress.json")
+        if progress["phase"] == "WaitingForVerdict":
+            return progress
+        time.sleep(0.5)
+    raise AssertionError(f"no receipt within {timeout} s: {progress}")
+
+
+def damage(lab: Lab, key: str, how: str) -> None:
+    """Deletes, truncates or replaces an object by as many other bytes."""
+    if how == "deleted":
+        lab.s3.delete_object(Bucket=BUCKET, Key=key)
+        return
+    data = lab.read(key)
+    body = data[: len(data) // 2] if how == "truncated" else bytes(b ^ 0x20 for b in data)
+    lab.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+
+@pytest.mark.parametrize("how", ["deleted", "truncated", "replaced"])
+def test_checkpoint_damaged_before_the_second_look_is_mended(lab: Lab, how: str) -> None:
+    name = f"mend-{how}"
+    lab.apply(name, {"training": {"config": {"epochs": 4, "seconds": 3}}})
+    sweep = waiting_for_verdict(lab, name)
+    with lab.operator_away():
+        first = until_receipt(lab, sweep)
+        item = owed(lab, sweep)
+        damage(lab, f"{lab.prefix(sweep)}{item['checkpoint']}/progress.json", how)
+    done = lab.finished(name, 240)
+    assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
+    assert done.condition("CheckpointsVerified")[0] == "True"
+    assert done.status["checkpoints"]["receiptDigest"] != first["receiptDigest"], "the mended checkpoint has a receipt of its own"
+    assert done.status["attempt"] == 1
+    lab.released(name)
+
+
+def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_name(lab: Lab) -> None:
+    name = "no-retries"
+    lab.apply(
+        name, {"training": {"config": {"epochs": 4, "seconds": 3}}, "failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}}}
+    )
+    sweep = waiting_for_verdict(lab, name)
+    with lab.operator_away():
+        until_receipt(lab, sweep)
+        item = owed(lab, sweep)
+        damage(lab, f"{lab.prefix(sweep)}{item['checkpoint']}/progress.json", "deleted")
+    done = lab.finished(name, 180)
+    assert done.condition("Succeeded")[:2] == ("False", "CheckpointsMissing"), done
+    status, reason, message = done.condition("CheckpointsVerified")
+    assert (status, reason) == ("False", "FilesMissing"), done
+    assert f"{item['checkpoint']}/progress.json" in message
+    lab.released(name)
+
+
+def test_head_pod_deleted_the_next_attempt_resumes_and_runs_no_finished_trial_again(lab: Lab) -> None:
+    name = "head-lost"
+    # Slope 1 ends after 2 epochs of its own; slope 2 is still running when the head goes.
+    lab.apply(name, {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 5, "seconds": 2}}})
+    lab.wait(name, "one finished trial", lambda s: s.status.get("trials", {}).get("succeeded", 0) >= 1, 180)
+    lab.cluster.kubectl("delete", "pod", lab.head(name)["metadata"]["name"], "--wait=false", "--grace-period=1")
+    done = lab.finished(name, 300)
+    assert done.condition("Succeeded")[0] == "True", done
+    attempts = done.status["attempts"]
+    assert [a["number"] for a in attempts] == [1, 2]
+    assert attempts[0]["endClass"] == "Infrastructure"
+    assert done.status["retries"]["infrastructure"]["used"] == 1
+    records = {r["index"]: r for r in lab.records(done)}
+    assert sorted(records) == [0, 1]
+    assert all(r["state"] == "Succeeded" for r in records.values())
+    first = next(o for k, o in _states(lab, done).items() if k.startswith("train/t0000") or "t0000" in k)
+    hosts = {host for _, host in first["trained"]}
+    assert len(hosts) == 1, "the finished trial was trained on one worker pod only: it never ran again"
+    epochs = [epoch for epoch, _ in first["trained"]]
+    assert epochs == sorted(set(epochs)), "no committed epoch was trained twice"
+    lab.released(name)
+
+
+def _states(lab: Lab, sweep: Sweep) -> dict[str, Any]:
+    """The loop's own state in the newest checkpoint of each trial."""
+    prefix = lab.prefix(sweep)
+    found: dict[str, Any] = {}
+    for key in sorted(lab.keys(prefix + "train/")):
+        if key.endswith("/progress.json"):
+            trial = key.removeprefix(prefix).split("/")[1]
+            found[trial] = json.loads(lab.read(key))["state"]
+    return found
+
+
+def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab) -> None:
+    name = "foreground"
+    lab.apply(name, SLOW)
+    sweep = lab.wait(name, "a committed report", lambda s: bool(s.status.get("best")), 180)
+    lab.delete(name, cascade="foreground")
+    seen: list[str] = []
+    import time
+
+    until = time.monotonic() + 180
+    while (now := lab.get(name)) is not None:
+        assert time.monotonic() < until, f"{now}\n{lab.describe(name)}"
+        verified = now.condition("CheckpointsVerified")
+        if verified[0] == "True" and not seen:
+            seen.append(f"{len(lab.items('pods', name))}")
+        time.sleep(0.5)
+    assert seen, "the owed checkpoints were verified while the sweep was still there"
+    assert int(seen[0]) > 0, "and while its pods were"
+    receipt = lab.document(sweep, "receipt.json")
+    assert receipt["outcome"] == "Stopped"
+    assert receipt["owed"], "the newest checkpoints of the unfinished trials are owed"
+    keys = lab.keys(lab.prefix(sweep))
+    for item in receipt["owed"]:
+        for file in item["files"]:
+            assert keys[f"{lab.prefix(sweep)}{item['checkpoint']}/{file['path']}"] == file["size"]
+    for kind in ("rayjobs", "trainsweepholds"):
+        assert lab.items(kind, name) == [], f"no {kind} outlives its sweep"
+
+
+def test_driver_killed_at_settlement_leads_to_an_inventory(lab: Lab) -> None:
+    name = "killed"
+    lab.apply(name, SLOW | {"failurePolicy": {"attempts": {"application": 0}}})
+    lab.wait(name, "a committed report", lambda s: bool(s.status.get("best")), 180)
+    lab.cluster.kubectl(
+        "exec", lab.head(name)["metadata"]["name"], "-c", "ray-head", "--",
+        "sh", "-c", "pkill -9 -f '^[^ ]*python[0-9.]* -m trainjobs$'",
+    )  # fmt: skip
+    done = lab.finished(name, 240)
+    assert done.condition("Succeeded")[0] == "False", done
+    assert done.status["checkpoints"]["source"] == "Inventory", done
+    assert done.condition("CheckpointsVerified")[:2] == ("True", "Verified"), done
+    assert done.status["attempts"][-1]["endClass"] == "Application"
+    lab.released(name)
