@@ -38,10 +38,13 @@ def template(
     """`helm template` with values given as a dict."""
     folder = tmp_path_factory.mktemp("values")
 
-    def run(values: dict[str, Any] | None = None, release: str = "trainsweep") -> subprocess.CompletedProcess[str]:
+    def run(
+        values: dict[str, Any] | None = None, release: str = "trainsweep", served: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         file = folder / "values.yaml"
         file.write_text(json.dumps(values or {}), encoding="utf-8")
-        return helm_run("template", release, str(CHART), "--namespace", NAMESPACE, "--values", str(file))
+        more = ["--api-versions", served] if served else []
+        return helm_run("template", release, str(CHART), "--namespace", NAMESPACE, "--values", str(file), *more)
 
     return run
 
@@ -50,8 +53,8 @@ def template(
 def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., Objects]:
     """The objects that the chart makes of some values."""
 
-    def run(values: dict[str, Any] | None = None, release: str = "trainsweep") -> Objects:
-        done = template(values, release)
+    def run(values: dict[str, Any] | None = None, release: str = "trainsweep", served: str = "") -> Objects:
+        done = template(values, release, served)
         assert done.returncode == 0, done.stderr
         return [item for item in yaml.safe_load_all(done.stdout) if item]
 

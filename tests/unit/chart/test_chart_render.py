@@ -234,6 +234,17 @@ def test_the_default_class_is_one_that_the_operator_accepts(render):
     assert spec.storage.allowed_prefixes == ["s3://bucket/{namespace}"]
 
 
+def test_the_default_class_is_a_hook_only_until_its_kind_is_served(render):
+    """Helm cannot place an object whose kind the same release makes; afterwards no upgrade may delete the class."""
+    values = INSTALLS["default class"]
+    first = only(render(values), "TrainSweepClass")["metadata"]["annotations"]
+    later = only(render(values, served="trainsweep.io/v1alpha1/TrainSweepClass"), "TrainSweepClass")
+    assert first["helm.sh/hook"] == "post-install,post-upgrade"
+    assert (first["meta.helm.sh/release-name"], first["meta.helm.sh/release-namespace"]) == ("trainsweep", NAMESPACE)
+    assert "helm.sh/hook" not in later["metadata"]["annotations"]
+    assert later["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
 def test_large_numbers_stay_plain(template):
     """E4: templating must not turn integers from a million up into 1e+06."""
     done = template(INSTALLS["default class"])
