@@ -1,7 +1,7 @@
 """The second look's arithmetic: what must be there, against what was seen. Reading is done elsewhere.
 
-A receipt is a claim: it must be bound to this very sweep and attempt, owe what the snapshots say is owed, and every file
-that it names must be in the store as it says.
+A receipt is a claim: it must be bound to this very sweep and attempt, owe what the snapshots say is owed, and every
+file that it names must be in the store as it says.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def stored_checksum_agrees(entry: FileEntry, stored: Iterable[Checksum]) -> bool
 
 def counts(records: Sequence[TrialRecord], expected: int) -> TrialCounts:
     """Trials by state; what was never proposed is pending."""
-    by_state = [r.state for r in records]
+    by_state: list[str] = [r.state for r in records]
     done = {name: by_state.count(state) for name, state in
             (("succeeded", "Succeeded"), ("early_stopped", "EarlyStopped"), ("failed", "Failed"))}  # fmt: skip
     running = by_state.count("Running")

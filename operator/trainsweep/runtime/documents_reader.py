@@ -118,7 +118,7 @@ def read_end(store: Store, attempt_id: str) -> End:
 
 
 def receipt_key(store: Store, attempt_id: str) -> str:
-    """Key of an attempt's newest receipt: each mended one is written beside the one before, with its sequence in the name."""
+    """Key of an attempt's newest receipt: a mended one lies beside the one before, its sequence in its name."""
     folder = attempt_key(attempt_id, "")
     newest, best = attempt_key(attempt_id, RECEIPT), 0
     for entry in store.listing(folder.rstrip("/"), ATTEMPT_FILES):

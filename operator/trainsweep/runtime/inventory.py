@@ -1,7 +1,7 @@
 """The settlement of an attempt that left no receipt: an inventory made from Train's and our own state in the store.
 
-Two equal inventories, some time apart, show that nobody writes any more. It is JSON only: nothing is ever unpickled, and
-nothing is ever written to the store.
+Two equal inventories, some time apart, show that nobody writes any more. It is JSON only: nothing is ever unpickled,
+and nothing is ever written to the store.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def _see(store: Store, target: Target, run: Runner) -> _Seen:
     listings: dict[str, tuple[Entry, ...]] = {}
 
     async def one(item: OwedCheckpoint) -> None:
-        listings[item.checkpoint] = tuple(await run(store.list, item.checkpoint, CHECKPOINT_FILES))
+        listings[item.checkpoint] = tuple(await run(store.listing, item.checkpoint, CHECKPOINT_FILES))
 
     await bounded(owed, one)
     return _Seen(derived, tuple(owed), tuple(sorted(listings.items())))
@@ -81,7 +81,13 @@ async def _files_of(
 
 
 async def take_inventory(
-    store: Store, target: Target, run: Runner, meter: Meter, sleep: Sleep = asyncio.sleep
+    store: Store,
+    target: Target,
+    run: Runner,
+    meter: Meter,
+    *,
+    sleep: Sleep = asyncio.sleep,
+    apart: float = APART_SECONDS,
 ) -> Settlement:
     """The inventory of a run without a receipt.
 
@@ -91,7 +97,7 @@ async def take_inventory(
     base = Settlement(target.attempt_id, "Inventory", "", Proof.UNKNOWN, made_at=time.time())
     seen = await _see(store, target, run)
     for _ in range(LISTINGS):
-        await sleep(APART_SECONDS)
+        await sleep(apart)
         again = await _see(store, target, run)
         if again == seen:
             break
@@ -141,8 +147,9 @@ async def look(
     run: Runner,
     meter: Meter | None = None,
     sleep: Sleep = asyncio.sleep,
+    apart: float = APART_SECONDS,
 ) -> Settlement:
-    """The second look: at the receipt, or an inventory where there is none and one is asked for. Never raises StoreError.
+    """The second look: at the receipt, or an inventory where there is none and one is asked for. It never raises.
 
     Args:
         store: the run's prefix.
@@ -152,6 +159,7 @@ async def look(
         run: runs blocking calls.
         meter: counts what is streamed.
         sleep: waits between two listings.
+        apart: seconds between them.
     """
     meter = meter or Meter()
     source = "Receipt"
@@ -162,6 +170,6 @@ async def look(
             if not inventory:
                 raise
         source = "Inventory"
-        return await take_inventory(store, target, run, meter, sleep)
+        return await take_inventory(store, target, run, meter, sleep=sleep, apart=apart)
     except Exception as error:
         return failed(target, source, digest, error)

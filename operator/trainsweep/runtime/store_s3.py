@@ -1,4 +1,4 @@
-"""The store over S3 and what speaks its protocol, by boto3: explicit time-outs, few retries, credentials by the default chain."""
+"""The store over S3 and what speaks its protocol, by boto3: explicit time-outs, few retries, default credentials."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class S3Store:
             raise TooLarge(f"{key} has more than {limit} bytes")
         return data
 
-    def list(self, folder: str, limit: int) -> list[Entry]:
+    def listing(self, folder: str, limit: int) -> list[Entry]:
         """See `Store`."""
         prefix = full_key(self._location, folder) + "/"
         cut = len(self._location.prefix) + 1 if self._location.prefix else 0

@@ -71,9 +71,9 @@ def _without(data: Any, path: Sequence[int | str]) -> Any:
 
 
 def read_status(raw: Any) -> TrainSweepStatus:
-    """A sweep's status. What does not fit (hand-edited, a newer version) is dropped at the leaf, the rest is kept:
+    """A sweep's status. What does not fit is dropped at the leaf, the rest is kept.
 
-    a bad neighbour field must never reset the number of attempts or the retries used up.
+    It may be hand-edited or of a newer version: a bad neighbour field must never reset attempts or retries used up.
     """
     data: Any = dict(mapping(raw))
     for _ in range(16):

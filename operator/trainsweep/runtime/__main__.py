@@ -1,0 +1,24 @@
+"""`python -m trainsweep.runtime`: the operator process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from trainsweep.runtime import operator
+from trainsweep.runtime.settings import SettingsError, from_environment
+
+
+def main() -> int:
+    """Runs until SIGTERM; the exit code says whether it ended well."""
+    try:
+        settings = from_environment()
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    operator.quiet(settings.log_level)
+    return asyncio.run(operator.run(settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

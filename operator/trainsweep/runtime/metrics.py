@@ -1,0 +1,71 @@
+"""What the operator tells Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """All metrics, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self.reconciles = Counter(
+            "trainsweep_reconcile_total", "Passes over a sweep, by outcome.", ["outcome"], registry=self.registry
+        )
+        self.reconcile_seconds = Histogram(
+            "trainsweep_reconcile_seconds", "Duration of a pass.", buckets=_SECONDS, registry=self.registry
+        )
+        self.queue_wait_seconds = Histogram(
+            "trainsweep_queue_wait_seconds", "How long a ready sweep waited.", buckets=_SECONDS, registry=self.registry
+        )
+        self.api_calls = Counter(
+            "trainsweep_api_calls_total", "API calls.", ["verb", "resource", "outcome"], registry=self.registry
+        )
+        self.actions = Counter(
+            "trainsweep_actions_total", "Actions carried out.", ["action", "outcome"], registry=self.registry
+        )
+        self.looks = Counter(
+            "trainsweep_verifications_total",
+            "Second looks, by source and proof.",
+            ["source", "proof"],
+            registry=self.registry,
+        )
+        self.look_seconds = Histogram(
+            "trainsweep_verification_seconds",
+            "Duration of a second look.",
+            buckets=(0.1, 0.5, 1, 5, 15, 30, 60, 300, 900, 1800),
+            registry=self.registry,
+        )
+        self.look_bytes = Counter(
+            "trainsweep_verification_bytes_total", "Bytes read to compute checksums.", registry=self.registry
+        )
+        self.sweeps = Gauge("trainsweep_sweeps", "Sweeps by state, as last seen.", ["state"], registry=self.registry)
+        self.orphans = Counter(
+            "trainsweep_orphans_removed_total", "Holds removed without a sweep.", registry=self.registry
+        )
+
+    def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """A gauge that is computed when it is asked for."""
+        Gauge(name, text, registry=self.registry).set_function(value)
+
+    def api_call(self, verb: str, resource: str, outcome: str) -> None:
+        """One API call."""
+        self.api_calls.labels(verb, resource, outcome).inc()
+
+    def states(self, by_sweep: Mapping[Any, str]) -> None:
+        """The state of every known sweep."""
+        self.sweeps.clear()
+        for state, number in Count(by_sweep.values()).items():
+            self.sweeps.labels(state).set(number)
+
+    def text(self) -> bytes:
+        """The exposition."""
+        return generate_latest(self.registry)

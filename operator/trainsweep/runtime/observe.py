@@ -1,0 +1,175 @@
+"""observe(key): everything that decide() may look at, read from the API server now, never taken from an event.
+
+404 is None. Whatever else goes wrong with a child is `Unreadable`; a sweep that cannot be read ends the pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from trainsweep.contract import labels
+from trainsweep.contract.layout import attempt_id
+from trainsweep.core.model import (
+    ClusterView,
+    HoldView,
+    Observed,
+    PodView,
+    RayJobView,
+    StoreView,
+    SweepView,
+    Unreadable,
+)
+from trainsweep.render.kuberay import KubeRay
+from trainsweep.render.rayjob import hold_name, rayjob_name
+from trainsweep.runtime.access import access_of
+from trainsweep.runtime.classes import Classes
+from trainsweep.runtime.keys import SweepKey
+from trainsweep.runtime.kube import (
+    EVENT,
+    HOLD,
+    POD,
+    RAY_CLUSTER,
+    RAY_JOB,
+    SWEEP,
+    Denied,
+    Kind,
+    Kube,
+    KubeError,
+    NotFound,
+    Object,
+)
+from trainsweep.runtime.looks import Looks
+from trainsweep.runtime.memory import Memory
+from trainsweep.runtime.pod_views import needs_events, pod_view
+from trainsweep.runtime.views import cluster_view, hold_view, mapping, ray_job_view, sweep_view, text
+
+T = TypeVar("T")
+
+PODS = 5000
+EVENTS_OF_PODS = 3
+"""Pods whose Events are read in a pass: when many are stuck, they are stuck for one reason."""
+ENDED = ("Complete", "Failed", "ValidationFailed", "Suspended")
+
+
+class Observer:
+    """Reads one sweep and what belongs to it."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        classes: Classes,
+        looks: Looks,
+        memory: Memory,
+        kuberay: KubeRay,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._classes, self._looks, self._memory = kube, classes, looks, memory
+        self._kuberay, self._now = kuberay, now
+
+    async def observe(self, key: SweepKey) -> Observed | None:
+        """What decide() needs to know, or None where the sweep is gone.
+
+        Raises:
+            KubeError: where the sweep or its class could not be read.
+        """
+        try:
+            sweep = sweep_view(await self._kube.get(SWEEP, key.name, key.namespace))
+        except NotFound:
+            return None
+        sweep_class, class_error = await self._classes.for_sweep(sweep)
+        number = sweep.status.attempt
+        job: RayJobView | Unreadable | None = None
+        cluster: ClusterView | Unreadable | None = None
+        pods: tuple[PodView, ...] | Unreadable | None = None
+        hold: HoldView | Unreadable | None = None
+        store = StoreView()
+        if number > 0:
+            name = rayjob_name(sweep.name, sweep.uid, number)
+            job = await self._child(RAY_JOB, name, key.namespace, ray_job_view)
+            hold = await self._child(HOLD, hold_name(name), key.namespace, hold_view)
+            last = sweep.status.attempts[-1] if sweep.status.attempts else None
+            if last is None or last.gone_at is None:
+                cluster = await self._cluster(sweep, number, job)
+                pods = await self._pods(sweep, number)
+            if last is None or last.settled_at is None:
+                ended = bool(last and last.ended_at) or (isinstance(job, RayJobView) and job.deployment_status in ENDED)
+                access = access_of(sweep, sweep_class)
+                own = attempt_id(number, sweep.uid)
+                if isinstance(access, Unreadable):
+                    known = self._looks.settlement(key, sweep.uid, own)
+                    store = StoreView(access, access if ended else None, known)
+                elif access is not None:
+                    store = await self._looks.view(key, access, own, ended=ended)
+        return Observed(
+            sweep=sweep,
+            sweep_class=sweep_class,
+            class_error=class_error,
+            ray_job=job,
+            cluster=cluster,
+            pods=pods,
+            hold=hold,
+            store=store,
+            kuberay=self._kuberay,
+            refusal=self._memory.refusals.get(key, ""),
+            last_status_write=self._memory.status_written.get(key),
+        )
+
+    async def _child(self, kind: Kind, name: str, namespace: str, view: Callable[[Object], T]) -> T | Unreadable | None:
+        try:
+            return view(await self._kube.get(kind, name, namespace))
+        except NotFound:
+            return None
+        except KubeError as error:
+            return _unreadable(kind, error)
+
+    async def _cluster(
+        self, sweep: SweepView, number: int, job: RayJobView | Unreadable | None
+    ) -> ClusterView | Unreadable | None:
+        if isinstance(job, RayJobView) and job.cluster:
+            return await self._child(RAY_CLUSTER, job.cluster, sweep.namespace, cluster_view)
+        # Without its RayJob nobody says the cluster's name; KubeRay has copied our labels to it.
+        found = await self._listed(RAY_CLUSTER, sweep, number, 10)
+        if isinstance(found, Unreadable):
+            return found
+        return cluster_view(found[0]) if found else None
+
+    async def _pods(self, sweep: SweepView, number: int) -> tuple[PodView, ...] | Unreadable:
+        found = await self._listed(POD, sweep, number, PODS)
+        if isinstance(found, Unreadable):
+            return found
+        now = self._now()
+        stuck = [b for b in found if needs_events(b, now)]
+        stuck.sort(key=lambda b: mapping(mapping(b.get("metadata")).get("labels")).get("ray.io/node-type") != "head")
+        events = {id(body): await self._events(body, sweep.namespace) for body in stuck[:EVENTS_OF_PODS]}
+        return tuple(pod_view(body, events.get(id(body), ())) for body in found)
+
+    async def _events(self, pod: Object, namespace: str) -> list[Object]:
+        meta = mapping(pod.get("metadata"))
+        fields = f"involvedObject.uid={text(meta.get('uid'), 64)}"
+        try:
+            found, _ = await self._kube.page(EVENT, namespace, fields=fields, limit=50)
+        except KubeError:
+            return []  # an explanation less, nothing else
+        return found
+
+    async def _listed(self, kind: Kind, sweep: SweepView, number: int, most: int) -> list[Object] | Unreadable:
+        selector = f"{labels.SWEEP_UID}={sweep.uid},{labels.ATTEMPT}={number}"
+        found: list[Object] = []
+        token = ""
+        try:
+            while len(found) < most:
+                page, token = await self._kube.page(
+                    kind, sweep.namespace, labels=selector, limit=min(500, most), token=token
+                )
+                found += page
+                if not token:
+                    break
+        except KubeError as error:
+            return _unreadable(kind, error)
+        return found
+
+
+def _unreadable(kind: Kind, error: KubeError) -> Unreadable:
+    return Unreadable(f"{kind.kind}: {error.message or type(error).__name__}", isinstance(error, Denied))

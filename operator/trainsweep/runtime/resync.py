@@ -1,0 +1,138 @@
+"""What no event tells: a full comparison every few minutes, and holds whose sweep is gone.
+
+A re-list of a watch sends no DELETED for what vanished meanwhile, so absence from events proves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+from trainsweep.api.conditions import Condition
+from trainsweep.contract import labels
+from trainsweep.core.model import FINALIZER
+from trainsweep.runtime.keys import SweepKey, sweep_key
+from trainsweep.runtime.kube import HOLD, RAY_JOB, SWEEP, Conflict, Kind, Kube, KubeError, NotFound, Object
+from trainsweep.runtime.views import items, mapping, strings, text
+
+_log = logging.getLogger(__name__)
+PAGE = 500
+ORPHAN_SECONDS = 3600.0
+"""A live RayJob without its sweep keeps its hold for this long after it was first seen: then nobody will settle it."""
+
+
+async def pages(kube: Kube, kind: Kind, namespaces: Sequence[str], selector: str = "") -> AsyncIterator[Object]:
+    """All objects of a kind in what is served, page by page."""
+    for namespace in namespaces or ("",):
+        token = ""
+        while True:
+            found, token = await kube.page(kind, namespace, labels=selector, limit=PAGE, token=token)
+            for item in found:
+                yield item
+            if not token:
+                break
+
+
+def at_rest(body: Mapping[str, Any]) -> bool:
+    """Whether a sweep is terminal, holds nothing and is not being deleted: a resync passes it by."""
+    meta, status = mapping(body.get("metadata")), mapping(body.get("status"))
+    if meta.get("deletionTimestamp") is not None or FINALIZER in (meta.get("finalizers") or ()):
+        return False
+    return any(
+        c.get("type") == Condition.FINISHED and c.get("status") == "True" for c in items(status.get("conditions"))
+    )
+
+
+async def resync(kube: Kube, namespaces: Sequence[str], held: set[SweepKey], add: Callable[[SweepKey], None]) -> int:
+    """Enqueues every sweep that is not at rest, and every one that we hold something of and that is not listed.
+
+    Raises:
+        KubeError: where the list could not be had; nothing is then concluded from what is absent.
+    """
+    listed: set[SweepKey] = set()
+    number = 0
+    async for body in pages(kube, SWEEP, namespaces):
+        key = sweep_key(body)
+        if key is None:
+            continue
+        listed.add(key)
+        if not at_rest(body):
+            add(key)
+            number += 1
+    for key in held - listed:
+        add(key)
+        number += 1
+    return number
+
+
+class Orphans:
+    """Holds that outlived their sweep."""
+
+    def __init__(self, kube: Kube, namespaces: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
+        self._kube, self._namespaces, self._now = kube, namespaces, now
+        self._seen: dict[str, float] = {}
+
+    async def sweep(self) -> int:
+        """Removes what may go; gives back how many.
+
+        Raises:
+            KubeError: where something could not be read.
+        """
+        removed, present = 0, set()
+        async for body in pages(self._kube, HOLD, self._namespaces, f"{labels.MANAGED}=true"):
+            meta = mapping(body.get("metadata"))
+            uid = text(meta.get("uid"))
+            if await self._may_go(meta):
+                try:
+                    await self._kube.delete(HOLD, text(meta.get("name")), text(meta.get("namespace")), uid=uid)
+                    removed += 1
+                    _log.info("removed hold %s/%s: its sweep is gone", meta.get("namespace"), meta.get("name"))
+                except (NotFound, Conflict):
+                    pass
+            else:
+                present.add(uid)
+        self._seen = {u: t for u, t in self._seen.items() if u in present}
+        return removed
+
+    async def _may_go(self, meta: Mapping[str, Any]) -> bool:
+        namespace, marks = text(meta.get("namespace")), strings(meta.get("labels"))
+        owner, uid = marks.get(labels.SWEEP_NAME, ""), marks.get(labels.SWEEP_UID, "")
+        name = text(meta.get("name"))
+        if not owner or not uid or not name.endswith("-hold"):
+            return False  # not made by us: not ours to remove
+        try:
+            found = await self._kube.get(SWEEP, owner, namespace)
+            if mapping(found.get("metadata")).get("uid") == uid:
+                return False
+        except NotFound:
+            pass
+        try:
+            job = await self._kube.get(RAY_JOB, name.removesuffix("-hold"), namespace)
+        except NotFound:
+            return True
+        if mapping(job.get("status")).get("jobDeploymentStatus") in ("Complete", "Failed"):
+            return True
+        since = self._seen.setdefault(text(meta.get("uid")), self._now())
+        return self._now() - since >= ORPHAN_SECONDS
+
+
+async def repeat(every: float, work: Callable[[], Any], what: str, *, first: bool) -> None:
+    """Does something again and again with a jittered pause; a failure is logged and waits for the next time."""
+    if not first:
+        await asyncio.sleep(_jittered(every))
+    while True:
+        try:
+            await work()
+        except KubeError as error:
+            _log.warning("%s: %s %s", what, type(error).__name__, error.message)
+        except Exception:
+            _log.exception("%s failed", what)
+        await asyncio.sleep(_jittered(every))
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
