@@ -57,7 +57,11 @@ class ApiServer:
 
     def path(self, body: dict[str, Any], namespace: str = "default") -> str:
         """Where objects of this kind are created."""
-        plural = {"TrainSweep": "trainsweeps", "TrainSweepClass": "trainsweepclasses", "TrainSweepHold": "trainsweepholds"}
+        plural = {
+            "TrainSweep": "trainsweeps",
+            "TrainSweepClass": "trainsweepclasses",
+            "TrainSweepHold": "trainsweepholds",
+        }
         middle = "" if body["kind"] == "TrainSweepClass" else f"/namespaces/{namespace}"
         return f"{BASE}{middle}/{plural[body['kind']]}"
 

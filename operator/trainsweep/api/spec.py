@@ -24,8 +24,9 @@ def immutable(path: str, advice: str) -> Rule:
     guards_old = " && ".join(f"has(oldSelf.{'.'.join(parts[: i + 1])})" for i in range(len(parts)))
     return Rule(
         f"(({guards_new}) == ({guards_old})) && (!({guards_new}) || {new} == {old})",
-        f"{path} is immutable: {advice}",
-        f".{path}" if len(parts) == 1 else f".{parts[0]}",
+        f"is immutable: {advice}",
+        f".{path}",
+        "FieldValueForbidden",
     )
 
 
@@ -93,8 +94,8 @@ class Checkpoints(ApiModel):
         Rule(
             "!has(self.retention) || !has(self.retention.keepTrials) || !has(self.require) || "
             "self.require == 'BestTrial'",
-            "keepTrials goes only with require BestTrial: the other policies owe more than it keeps",
-            ".retention",
+            "goes only with require BestTrial: the other policies owe more than it keeps",
+            ".retention.keepTrials",
         ),
     )
 
@@ -230,16 +231,16 @@ class TrainSweepSpec(ApiModel):
     rules: ClassVar = (
         Rule(
             "has(self.search.algorithm.grid) || (has(self.trials) && has(self.trials.count))",
-            "trials.count is required unless the algorithm is grid",
-            ".trials",
+            "is required unless the algorithm is grid",
+            ".trials.count",
             "FieldValueRequired",
         ),
         Rule(
             "!has(self.cleanup) || !has(self.cleanup.holdSeconds) || self.cleanup.holdSeconds >= "
             "(has(self.checkpoints) && has(self.checkpoints.verify) && has(self.checkpoints.verify.timeoutSeconds) ? "
             "self.checkpoints.verify.timeoutSeconds : 600)",
-            "holdSeconds must be at least checkpoints.verify.timeoutSeconds (600 when absent)",
-            ".cleanup",
+            "must be at least checkpoints.verify.timeoutSeconds (600 when absent)",
+            ".cleanup.holdSeconds",
         ),
         immutable("objective", "set another spec.runKey in a new sweep, or create the sweep under another name"),
         immutable("search", "create a sweep under another name for another search space"),

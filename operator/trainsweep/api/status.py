@@ -113,7 +113,10 @@ class CheckpointsStatus(StatusModel):
     files: Count = Field(default=0, description="Files of the proven checkpoints.")
     receipt_uri: str = Field(default="", alias="receiptURI", max_length=2048, description="The driver's receipt.")
     receipt_digest: str = Field(default="", max_length=64, description="SHA-256 of the receipt.")
-    verified_at: Time | None = Field(default=None, description="When the verdict was made.")
+    outcome: str = Field(
+        default="", max_length=32, description="How the training ended as the receipt says, such as Completed."
+    )
+    verified_at: Time | None = Field(default=None, description="When the owed set was proven.")
 
 
 class PendingStatus(StatusModel):
