@@ -71,7 +71,12 @@ def test_the_neighbours_of_the_refused_are_accepted(template):
         {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws-cn:iam::111122223333:role/a/b"}}},
         {"defaultClass": CLASS},
         {"global": {"anything": 1}},
-        {"extraEnv": [{"name": "AWS_REGION", "value": "eu-west-1"}]},
+        {
+            "extraEnv": [
+                {"name": "AWS_REGION", "value": "eu-west-1"},
+                {"name": "TRAINSWEEP_STARTUP_SECONDS", "value": "9"},
+            ]
+        },
     ):
         done = template(values)
         assert done.returncode == 0, done.stderr
