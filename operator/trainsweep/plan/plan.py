@@ -1,13 +1,17 @@
-"""`plan(spec)`: everything about a sweep that can be known before it runs."""
+"""`plan(spec)`: everything about a sweep that can be known before it runs.
+
+What is wrong between fields says `trainsweep.api.checks`; here is refused only what no pod could ever hold.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from trainsweep.api.space import grid_size
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.plan import quantity
 from trainsweep.plan.shapes import Refusal, Shape, capacity, cut, head_memory, head_resources, shapes
-from trainsweep.plan.space import MAX_TRIALS, Reach, check_points, grid_size, reach
+from trainsweep.plan.space import Reach, reach
 
 
 @dataclass(frozen=True)
@@ -72,30 +76,6 @@ def worst_case(spec: TrainSweepSpec) -> WorstCase:
     )
 
 
-def _trials(spec: TrainSweepSpec) -> tuple[int, int | None, list[Refusal]]:
-    """Number of trials, size of the grid if it is one, and what does not fit."""
-    if spec.search.algorithm.grid is None:
-        if spec.trials.count is None:
-            return 0, None, [Refusal("trials.count", "is required unless the algorithm is grid")]
-        return spec.trials.count, None, []
-    size = grid_size(spec.search.parameters)
-    if size is None:
-        return (
-            0,
-            None,
-            [Refusal("search.parameters", "a grid needs a step for each float: give it one, or list the values")],
-        )
-    if size > MAX_TRIALS:
-        return (
-            size,
-            size,
-            [Refusal("search.parameters", f"the grid has {size} points, at most {MAX_TRIALS} are possible")],
-        )
-    if spec.trials.count is not None and spec.trials.count != size:
-        return size, size, [Refusal("trials.count", f"the grid has {size} points: write {size}, or leave count out")]
-    return size, size, []
-
-
 def _early_stopping_notes(spec: TrainSweepSpec, trials: int) -> list[str]:
     early = spec.trials.early_stopping
     if early is None or early.asha is None:
@@ -103,8 +83,8 @@ def _early_stopping_notes(spec: TrainSweepSpec, trials: int) -> list[str]:
     asha, notes = early.asha, []
     if spec.trials.max_concurrent == 1:
         notes.append(
-            "trials.earlyStopping.asha with maxConcurrent 1: the early trials have nothing to be compared with and run "
-            "to the end; raise maxConcurrent to save time"
+            "spec.trials.earlyStopping.asha with maxConcurrent 1: the early trials have nothing to be compared with "
+            "and run to the end; raise maxConcurrent to save time"
         )
     stop = spec.trials.stop
     last = (
@@ -112,13 +92,13 @@ def _early_stopping_notes(spec: TrainSweepSpec, trials: int) -> list[str]:
     )
     if asha.grace_epochs >= last:
         notes.append(
-            f"trials.earlyStopping.asha: trials end after {last} epochs, so the rung at {asha.grace_epochs} stops "
+            f"spec.trials.earlyStopping.asha: trials end after {last} epochs, so the rung at {asha.grace_epochs} stops "
             "none: lower graceEpochs"
         )
     if trials < asha.reduction_factor:
         notes.append(
-            f"trials.earlyStopping.asha: with {trials} trial(s) and reductionFactor {asha.reduction_factor} hardly any "
-            "is stopped"
+            f"spec.trials.earlyStopping.asha: with {trials} trial(s) and reductionFactor {asha.reduction_factor} "
+            "hardly any is stopped"
         )
     return notes
 
@@ -136,11 +116,11 @@ def _size_notes(spec: TrainSweepSpec, concurrent: int) -> tuple[list[str], list[
     head = head_resources(spec, concurrent)
     if quantity.parse(head["memory"]) < (need := head_memory(concurrent)):
         notes.append(
-            f"cluster.head.resources.memory is {head['memory']}; {concurrent} concurrent trial(s) were measured to "
-            f"need {need // 10**6}M: the head may be killed for memory"
+            f"spec.cluster.head.resources.memory is {head['memory']}; {concurrent} concurrent trial(s) were measured "
+            f"to need {need // 10**6}M: the head may be killed for memory"
         )
     if quantity.gpus(head):
-        refusals.append(Refusal("cluster.head.resources", "the head trains nothing: remove the GPUs"))
+        refusals.append(Refusal("spec.cluster.head.resources", "the head trains nothing: remove the GPUs"))
     return notes, refusals
 
 
@@ -164,23 +144,27 @@ def plan(spec: TrainSweepSpec, *, gpu_limit: int | None = None) -> Plan:
 def _where(spec: TrainSweepSpec) -> str:
     """Path of the first resource list with text that is no quantity."""
     lists = [
-        ("training.workers.resources", spec.training.workers.resources),
-        ("cluster.head.resources", spec.cluster.head.resources),
+        ("spec.training.workers.resources", spec.training.workers.resources),
+        ("spec.cluster.head.resources", spec.cluster.head.resources),
     ]
-    lists += [(f"cluster.workerGroups[{i}].resources", g.resources) for i, g in enumerate(spec.cluster.worker_groups)]
+    lists += [
+        (f"spec.cluster.workerGroups[{i}].resources", g.resources) for i, g in enumerate(spec.cluster.worker_groups)
+    ]
     for path, resources in lists:
         for name, value in resources.items():
             try:
                 quantity.parse(value)
             except quantity.QuantityError:
                 return f"{path}.{name}"
-    return "training.workers.resources"
+    return "spec.training.workers.resources"
 
 
 def _fractions(spec: TrainSweepSpec) -> list[Refusal]:
     """Ray counts whole CPUs and GPUs, and both sides round up: a fraction would promise what no pod has."""
-    lists = [("training.workers.resources", spec.training.workers.resources)]
-    lists += [(f"cluster.workerGroups[{i}].resources", g.resources) for i, g in enumerate(spec.cluster.worker_groups)]
+    lists = [("spec.training.workers.resources", spec.training.workers.resources)]
+    lists += [
+        (f"spec.cluster.workerGroups[{i}].resources", g.resources) for i, g in enumerate(spec.cluster.worker_groups)
+    ]
     found = []
     for path, resources in lists:
         for name, value in resources.items():
@@ -193,8 +177,9 @@ def _fractions(spec: TrainSweepSpec) -> list[Refusal]:
 
 
 def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
-    trials, grid, refusals = _trials(spec)
-    refusals += check_points(spec.search) + _fractions(spec)
+    grid = grid_size(spec.search.parameters) if spec.search.algorithm.grid is not None else None
+    trials = grid if grid is not None else spec.trials.count or 0
+    refusals = _fractions(spec)
     wanted, unplaced, notes = shapes(spec)
     refusals += unplaced
     limited, cut_notes = cut(wanted, gpu_limit)
@@ -204,7 +189,7 @@ def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
     concurrent = min(spec.trials.max_concurrent, held // per_trial)
     if not unplaced and limited and concurrent == 0:
         ceiling = f" under the class's limits.gpus {gpu_limit}" if cut_notes else ""
-        path = "training.workers.count" if cut_notes or limited[0].group is None else "cluster.workerGroups"
+        path = "spec.training.workers.count" if cut_notes or limited[0].group is None else "spec.cluster.workerGroups"
         refusals.append(
             Refusal(
                 path,
@@ -220,7 +205,9 @@ def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
     if not autoscaling:
         # Kueue admits in-tree autoscaling only with workload slicing: without it the size must be fixed.
         limited = _fixed(limited, spec.trials.max_concurrent * per_trial)
-        notes.append("scheduling.queueName is set: the cluster has a fixed size, because Kueue admits it as a whole")
+        notes.append(
+            "spec.scheduling.queueName is set: the cluster has a fixed size, because Kueue admits it as a whole"
+        )
     size_notes, size_refusals = _size_notes(spec, max(concurrent, 1))
     notes += size_notes
     worst = worst_case(spec)
@@ -238,14 +225,8 @@ def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
         notes=(*notes, *_early_stopping_notes(spec, trials)),
         refusals=(*refusals, *size_refusals),
     )
-    if len(spec.search.initial_points) > trials > 0:
-        few = Refusal(
-            "search.initialPoints",
-            f"{len(spec.search.initial_points)} points but only {trials} trial(s): raise trials.count",
-        )
-        out = replace(out, refusals=(*out.refusals, few))
     cut_ends = tuple(
-        f"search.parameters {r.name}: the step does not reach {r.cut}; the highest value is {r.last}"
+        f"spec.search.parameters {r.name}: the step does not reach {r.cut}; the highest value is {r.last}"
         for r in out.reaches
         if r.cut
     )

@@ -120,14 +120,14 @@ def shapes(spec: TrainSweepSpec) -> tuple[list[Shape], list[Refusal], list[str]]
     refusals: list[Refusal] = []
     notes: list[str] = []
     if not any(quantity.parse(v) > 0 for v in workers.resources.values()):
-        return [], [Refusal("training.workers.resources", "a worker must take at least one CPU or GPU")], []
+        return [], [Refusal("spec.training.workers.resources", "a worker must take at least one CPU or GPU")], []
     if not spec.cluster.worker_groups:
         pod, per_pod, memory_derived = derived_pod(workers.resources, workers.count)
         wanted = -(-needed // per_pod)
         found.append(
             Shape(
                 DERIVED_GROUP,
-                "training.workers",
+                "spec.training.workers",
                 pod,
                 per_pod,
                 quantity.cpus(pod),
@@ -139,13 +139,13 @@ def shapes(spec: TrainSweepSpec) -> tuple[list[Shape], list[Refusal], list[str]]
             )
         )
         notes.append(
-            f"cluster.workerGroups is absent: one group of pods with {per_pod} training worker(s) each is derived"
+            f"spec.cluster.workerGroups is absent: one group of pods with {per_pod} training worker(s) each is derived"
         )
         if memory_derived:
-            notes.append(f"training.workers.resources names no memory: a pod gets {pod['memory']}")
+            notes.append(f"spec.training.workers.resources names no memory: a pod gets {pod['memory']}")
         return found, refusals, notes
     for i, group in enumerate(spec.cluster.worker_groups):
-        path = f"cluster.workerGroups[{i}]"
+        path = f"spec.cluster.workerGroups[{i}]"
         pod, memory_derived = with_memory(group.resources)
         per_pod = workers_per_pod(pod, workers.resources)
         if per_pod == 0:

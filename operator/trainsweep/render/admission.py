@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,23 +13,20 @@ from trainsweep.contract.layout import StorageURIError, parse_uri, within
 from trainsweep.plan import quantity
 from trainsweep.plan.plan import Plan, plan
 from trainsweep.plan.shapes import head_memory
-from trainsweep.render.env import PYTHONPATH, RESERVED_PREFIXES, reserved
+from trainsweep.render.merge import misshapen
 from trainsweep.render.overlay import RAY_NAMES, check_overlay, images, node_keys
-
-MAX_CONFIG = 16 * 1024
-RUNTIME_ENV_KEYS = ("pip", "uv", "working_dir", "py_modules", "env_vars")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a sweep is not admitted: the reason of the condition, the field below `spec`, and what to do."""
+    """Why a sweep is not admitted: the reason of the condition, the field, and what to do."""
 
     reason: Reason
     path: str
     message: str
 
     def __str__(self) -> str:
-        return f"spec.{self.path}: {self.message}"
+        return f"{self.path}: {self.message}"
 
 
 def check_class(
@@ -50,9 +46,11 @@ def check_class(
     Returns:
         Every problem, empty when the sweep may run.
     """
+    if wrong := _class_templates(spec, raw_spec, class_spec):
+        return wrong
     planned = plan(spec, gpu_limit=class_spec.limits.gpus if class_spec else None)
-    out = _plan(planned, spec, class_spec)
-    out += check_workload(raw_spec)
+    out = _refusals(planned, class_spec)
+    out += check_templates(raw_spec)
     out += _head(raw_spec, planned, class_spec)
     out += _storage(spec, class_spec, namespace)
     if class_spec is not None:
@@ -60,9 +58,22 @@ def check_class(
         out += _allowed(spec, raw_spec, class_spec) + _collisions(raw_spec, class_spec)
     if not spec.training.image:
         out.append(
-            Problem(Reason.INVALID_SPEC, "training.image", "is empty, and the class has no default: set an image")
+            Problem(Reason.INVALID_SPEC, "spec.training.image", "is empty, and the class has no default: set an image")
         )
     return out
+
+
+def _class_templates(
+    spec: TrainSweepSpec, written: Mapping[str, Any], class_spec: TrainSweepClassSpec | None
+) -> list[Problem]:
+    """Pod templates of the class may hold anything, but in a shape that can be merged."""
+    if class_spec is None:
+        return []
+    own = {path for path, _ in _templates(written)}
+    found = [(p, t) for p, t in _templates(spec.model_dump(mode="json", by_alias=True)) if p not in own]
+    found += [("TrainSweepClass spec.podOverlay.head", class_spec.pod_overlay.head)]
+    found += [("TrainSweepClass spec.podOverlay.worker", class_spec.pod_overlay.worker)]
+    return [Problem(Reason.INVALID_SPEC, at, message) for p, t in found for at, message in misshapen(p, t)]
 
 
 def _at(node: Any, *path: str) -> Any:
@@ -71,7 +82,7 @@ def _at(node: Any, *path: str) -> Any:
     return node
 
 
-def _plan(planned: Plan, spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None) -> list[Problem]:
+def _refusals(planned: Plan, class_spec: TrainSweepClassSpec | None) -> list[Problem]:
     out = []
     for refusal in planned.refusals:
         cut = class_spec is not None and class_spec.limits.gpus is not None and "limits.gpus" in refusal.message
@@ -79,77 +90,25 @@ def _plan(planned: Plan, spec: TrainSweepSpec, class_spec: TrainSweepClassSpec |
     return out
 
 
-def check_workload(written: Mapping[str, Any]) -> list[Problem]:
-    """What no class can allow: pod overlays, reserved variables, keys of the runtime environment, sizes."""
+def check_templates(written: Mapping[str, Any]) -> list[Problem]:
+    """What no class can allow in the pod templates that an author wrote."""
     out = []
     for path, template in _templates(written):
         if not isinstance(template, Mapping):
             out.append(Problem(Reason.INVALID_SPEC, path, "must be an object"))
             continue
         out += [Problem(Reason.NOT_ALLOWED, at, message) for at, message in check_overlay(path, template)]
-    out += _env(written) + _runtime_env(_at(written, "training", "runtimeEnv"))
-    size = len(json.dumps(_at(written, "training", "config") or {}, ensure_ascii=False, default=str).encode())
-    if size > MAX_CONFIG:
-        message = f"has {size} bytes, at most {MAX_CONFIG} are possible: put data into a file or into S3"
-        out.append(Problem(Reason.INVALID_SPEC, "training.config", message))
     return out
 
 
 def _templates(written: Mapping[str, Any]) -> list[tuple[str, Any]]:
     found = []
     if template := _at(written, "cluster", "head", "podTemplate"):
-        found.append(("cluster.head.podTemplate", template))
+        found.append(("spec.cluster.head.podTemplate", template))
     for i, group in enumerate(_at(written, "cluster", "workerGroups") or []):
         if template := _at(group, "podTemplate"):
-            found.append((f"cluster.workerGroups[{i}].podTemplate", template))
+            found.append((f"spec.cluster.workerGroups[{i}].podTemplate", template))
     return found
-
-
-def _env(written: Mapping[str, Any]) -> list[Problem]:
-    out = []
-    for i, item in enumerate(_at(written, "training", "env") or []):
-        name = str(_at(item, "name"))
-        if advice := reserved(name):
-            out.append(Problem(Reason.NOT_ALLOWED, f"training.env[{i}].name", f"{name} is reserved: {advice}"))
-        elif name == PYTHONPATH and _at(item, "valueFrom"):
-            out.append(Problem(Reason.NOT_ALLOWED, f"training.env[{i}].valueFrom", "PYTHONPATH needs a literal value"))
-        source = _at(item, "valueFrom")
-        if source and not set(source) <= {"secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef"}:
-            message = "must be one of secretKeyRef, configMapKeyRef, fieldRef or resourceFieldRef"
-            out.append(Problem(Reason.NOT_ALLOWED, f"training.env[{i}].valueFrom", message))
-        if source and _at(item, "value"):
-            message = "value and valueFrom do not go together: remove one"
-            out.append(Problem(Reason.INVALID_SPEC, f"training.env[{i}]", message))
-    for i, item in enumerate(_at(written, "training", "envFrom") or []):
-        prefix = str(_at(item, "prefix") or "")
-        if prefix.startswith(RESERVED_PREFIXES):
-            message = f"{prefix} makes reserved names: choose another prefix"
-            out.append(Problem(Reason.NOT_ALLOWED, f"training.envFrom[{i}].prefix", message))
-    return out
-
-
-def _runtime_env(runtime_env: Any) -> list[Problem]:
-    if not isinstance(runtime_env, Mapping):
-        return []
-    out = []
-    for key in runtime_env:
-        if key not in RUNTIME_ENV_KEYS:
-            message = f"is not allowed here: only {', '.join(RUNTIME_ENV_KEYS)} are"
-            out.append(Problem(Reason.NOT_ALLOWED, f"training.runtimeEnv.{key}", message))
-    variables = runtime_env.get("env_vars") or {}
-    if not isinstance(variables, Mapping):
-        return [*out, Problem(Reason.INVALID_SPEC, "training.runtimeEnv.env_vars", "must be a map of strings")]
-    for name, value in variables.items():
-        path = f"training.runtimeEnv.env_vars.{name}"
-        if advice := reserved(str(name)):
-            out.append(Problem(Reason.NOT_ALLOWED, path, f"is reserved: {advice}"))
-        elif name == PYTHONPATH:
-            out.append(Problem(Reason.NOT_ALLOWED, path, "would hide the training source: set it in training.env"))
-        elif not isinstance(value, str):
-            out.append(Problem(Reason.INVALID_SPEC, path, "must be a string: put it in quotes"))
-    if len(json.dumps(runtime_env, default=str)) > MAX_CONFIG:
-        out.append(Problem(Reason.INVALID_SPEC, "training.runtimeEnv", f"has more than {MAX_CONFIG} bytes"))
-    return out
 
 
 def _head(written: Mapping[str, Any], planned: Plan, class_spec: TrainSweepClassSpec | None) -> list[Problem]:
@@ -170,7 +129,7 @@ def _head(written: Mapping[str, Any], planned: Plan, class_spec: TrainSweepClass
         f"{memory} is too little: the head needs 2 GB and 1.3 GB for each of {planned.max_concurrent} concurrent "
         f"trial(s); write {-(-need // 10**6)}M, lower trials.maxConcurrent, or leave it out"
     )
-    return [Problem(Reason.INVALID_SPEC, "cluster.head.resources.memory", message)]
+    return [Problem(Reason.INVALID_SPEC, "spec.cluster.head.resources.memory", message)]
 
 
 def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, namespace: str) -> list[Problem]:
@@ -178,21 +137,23 @@ def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, names
     if not storage.uri:
         return [
             Problem(
-                Reason.INVALID_SPEC, "storage.uri", "is empty, and the class has no default: set s3://bucket/prefix"
+                Reason.INVALID_SPEC,
+                "spec.storage.uri",
+                "is empty, and the class has no default: set s3://bucket/prefix",
             )
         ]
     try:
         place = parse_uri(storage.uri)
     except StorageURIError as error:
-        return [Problem(Reason.INVALID_SPEC, "storage.uri", str(error))]
+        return [Problem(Reason.INVALID_SPEC, "spec.storage.uri", str(error))]
     out = []
     if place.scheme != "s3":
-        out.append(Problem(reason, "storage.uri", "must start with s3:// in a cluster"))
+        out.append(Problem(reason, "spec.storage.uri", "must start with s3:// in a cluster"))
     prefixes = [p.replace("{namespace}", namespace) for p in class_spec.storage.allowed_prefixes] if class_spec else []
     if not any(within(storage.uri, prefix) for prefix in prefixes):
         allowed = ", ".join(prefixes) if prefixes else "none"
         out.append(
-            Problem(reason, "storage.uri", f"{storage.uri} lies below no prefix that the class allows ({allowed})")
+            Problem(reason, "spec.storage.uri", f"{storage.uri} lies below no prefix that the class allows ({allowed})")
         )
     endpoint = storage.endpoint_url.rstrip("/")
     own = [str(_at(class_spec.defaults, "storage", "endpointURL") or "").rstrip("/")] if class_spec else []
@@ -200,16 +161,16 @@ def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, names
     if endpoint and endpoint not in endpoints + own:
         allowed = ", ".join(endpoints) if endpoints else "none"
         message = f"{storage.endpoint_url} is no endpoint of the class ({allowed}): ask the platform team to add it"
-        out.append(Problem(reason, "storage.endpointURL", message))
+        out.append(Problem(reason, "spec.storage.endpointURL", message))
     return out
 
 
 def _limits(spec: TrainSweepSpec, planned: Plan, class_spec: TrainSweepClassSpec) -> list[Problem]:
     limits, out = class_spec.limits, []
     rows: list[tuple[str, int | None, int | None]] = [
-        ("trials.count", planned.trials, limits.trials),
-        ("trials.maxConcurrent", spec.trials.max_concurrent, limits.max_concurrent),
-        ("deadlines.totalSeconds", spec.deadlines.total_seconds, limits.total_seconds),
+        ("spec.trials.count", planned.trials, limits.trials),
+        ("spec.trials.maxConcurrent", spec.trials.max_concurrent, limits.max_concurrent),
+        ("spec.deadlines.totalSeconds", spec.deadlines.total_seconds, limits.total_seconds),
     ]
     for path, value, limit in rows:
         if limit is not None and value is not None and value > limit:
@@ -226,7 +187,9 @@ def _collisions(written: Mapping[str, Any], class_spec: TrainSweepClassSpec) -> 
     """
     out = []
     for path, template in _templates(written):
-        overlay = class_spec.pod_overlay.head if path.startswith("cluster.head.") else class_spec.pod_overlay.worker
+        overlay = (
+            class_spec.pod_overlay.head if path.startswith("spec.cluster.head.") else class_spec.pod_overlay.worker
+        )
         for kind in ("volumes", "containers"):
             taken = {_at(item, "name") for item in _at(overlay, "spec", kind) or []} - RAY_NAMES
             if kind == "containers":
@@ -259,10 +222,15 @@ def _named(path: str, value: str, default: Any, allowed: list[str] | None, what:
 def _allowed(spec: TrainSweepSpec, written: Mapping[str, Any], class_spec: TrainSweepClassSpec) -> list[Problem]:
     allowed, defaults = class_spec.allowed, class_spec.defaults
     rows = [
-        ("storage.serviceAccountName", spec.storage.service_account_name, allowed.service_accounts, "ServiceAccount"),
-        ("scheduling.queueName", spec.scheduling.queue_name, allowed.queues, "queue"),
         (
-            "scheduling.priorityClassName",
+            "spec.storage.serviceAccountName",
+            spec.storage.service_account_name,
+            allowed.service_accounts,
+            "ServiceAccount",
+        ),
+        ("spec.scheduling.queueName", spec.scheduling.queue_name, allowed.queues, "queue"),
+        (
+            "spec.scheduling.priorityClassName",
             spec.scheduling.priority_class_name,
             allowed.priority_classes,
             "PriorityClass",
@@ -270,14 +238,14 @@ def _allowed(spec: TrainSweepSpec, written: Mapping[str, Any], class_spec: Train
     ]
     out = []
     for path, value, names, what in rows:
-        out += _named(path, value, _at(defaults, *path.split(".")), names, what)
+        out += _named(path, value, _at(defaults, *path.split(".")[1:]), names, what)
     out += _images(spec, written, class_spec)
     keys = allowed.node_selector_keys
     if keys is None:
         return out
-    selectors = [("cluster.head.nodeSelector", _at(written, "cluster", "head", "nodeSelector"))]
+    selectors = [("spec.cluster.head.nodeSelector", _at(written, "cluster", "head", "nodeSelector"))]
     for i, group in enumerate(_at(written, "cluster", "workerGroups") or []):
-        selectors.append((f"cluster.workerGroups[{i}].nodeSelector", _at(group, "nodeSelector")))
+        selectors.append((f"spec.cluster.workerGroups[{i}].nodeSelector", _at(group, "nodeSelector")))
     for path, selector in selectors:
         for key in selector or {}:
             out += _named(f"{path}.{key}", key, None, keys, "node label")
@@ -292,7 +260,7 @@ def _images(spec: TrainSweepSpec, written: Mapping[str, Any], class_spec: TrainS
     prefixes = class_spec.allowed.images
     if prefixes is None:
         return []
-    found = [("training.image", spec.training.image, _at(class_spec.defaults, "training", "image"))]
+    found = [("spec.training.image", spec.training.image, _at(class_spec.defaults, "training", "image"))]
     for path, template in _templates(written):
         found += [(f"{path}.spec.containers[{i}].image", image, None) for i, image in images(template)]
     names = ", ".join(prefixes) if prefixes else "none"

@@ -1,4 +1,4 @@
-"""Environment of the Ray containers, and the names in it that are ours."""
+"""Environment of the Ray containers. Which names a sweep must not set says `trainsweep.api.reserved`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,6 @@ from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.contract import labels
 
-RESERVED_PREFIXES = ("RAY_", "TRAINSWEEP_", "KUBERAY_", "TUNE_")
-RESERVED_NAMES = {
-    "AWS_EC2_METADATA_DISABLED": "it follows from storage.serviceAccountName",
-    "AWS_REQUEST_CHECKSUM_CALCULATION": "it follows from storage.endpointURL",
-    "AWS_RESPONSE_CHECKSUM_VALIDATION": "it follows from storage.endpointURL",
-    "AWS_REGION": "set storage.region",
-    "AWS_DEFAULT_REGION": "set storage.region",
-    "AWS_ENDPOINT_URL": "set storage.endpointURL to an endpoint of the class",
-    "AWS_ENDPOINT_URL_S3": "set storage.endpointURL to an endpoint of the class",
-    "AWS_ENDPOINT_URL_STS": "set storage.endpointURL to an endpoint of the class",
-    "AWS_ROLE_ARN": "set storage.serviceAccountName",
-    "AWS_WEB_IDENTITY_TOKEN_FILE": "set storage.serviceAccountName",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI": "set storage.serviceAccountName",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "set storage.serviceAccountName",
-    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "set storage.serviceAccountName",
-    "REDIS_PASSWORD": "KubeRay keeps it",
-    "REDIS_USERNAME": "KubeRay keeps it",
-    "FQ_RAY_IP": "KubeRay sets it",
-}
 PYTHONPATH = "PYTHONPATH"
 
 # A cold GPU node with its image takes up to eight minutes; Ray's own 60 s would burn the retries of a trial meanwhile.
@@ -37,15 +18,6 @@ MIN_STOP_WAIT = 30
 SETTLE_SECONDS = 60
 """Added to the stop's grace: settlement and receipt must fit before Ray kills the driver."""
 ALLOCATE_TIMEOUT = 1800
-
-
-def reserved(name: str) -> str:
-    """What to do instead of setting this variable; empty when a user may set it."""
-    if name in RESERVED_NAMES:
-        return RESERVED_NAMES[name]
-    if name.startswith(RESERVED_PREFIXES):
-        return "names that start with RAY_, TRAINSWEEP_, KUBERAY_ or TUNE_ are set by TrainSweep, Ray and KubeRay"
-    return ""
 
 
 def python_path(spec: TrainSweepSpec) -> str:

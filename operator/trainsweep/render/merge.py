@@ -77,3 +77,32 @@ def container_of(overlay: Mapping[str, Any], ray_container: str) -> dict[str, An
         if isinstance(container, dict) and container.get("name") in (RAY, ray_container):
             return container
     return {}
+
+
+def misshapen(path: str, template: Any) -> list[tuple[str, str]]:
+    """What of a class's pod template has a shape that cannot be merged, as (path, message) pairs."""
+    if not isinstance(template, Mapping):
+        return [(path, "must be an object")]
+    out = []
+    for part in ("metadata", "spec"):
+        if not isinstance(template.get(part, {}), Mapping):
+            return [(f"{path}.{part}", "must be an object")]
+    for part in ("labels", "annotations"):
+        found = template.get("metadata", {}).get(part, {})
+        if not isinstance(found, Mapping) or not all(isinstance(v, str) for v in found.values()):
+            out.append((f"{path}.metadata.{part}", "must be a map of strings"))
+    for key in ("containers", "initContainers", "volumes"):
+        problems = _named_list(f"{path}.spec.{key}", template.get("spec", {}).get(key, []), "name")
+        out += problems
+        if problems or key == "volumes":
+            continue
+        for i, container in enumerate(template.get("spec", {}).get(key, [])):
+            for inner, name in (("env", "name"), ("volumeMounts", "mountPath")):
+                out += _named_list(f"{path}.spec.{key}[{i}].{inner}", container.get(inner, []), name)
+    return out
+
+
+def _named_list(path: str, found: Any, key: str) -> list[tuple[str, str]]:
+    if not isinstance(found, list) or not all(isinstance(i, Mapping) and isinstance(i.get(key), str) for i in found):
+        return [(path, f"must be a list of objects, each with a {key}")]
+    return []

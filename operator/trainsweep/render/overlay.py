@@ -268,7 +268,7 @@ def _security(path: str, found: Any) -> Found:
     capabilities = found.get("capabilities", {})
     if not isinstance(capabilities, Mapping):
         out.append((f"{path}.capabilities", "must be an object"))
-    elif capabilities.get("add") or list(capabilities.get("drop") or ["ALL"]) != ["ALL"]:
+    elif capabilities.get("add") or (capabilities.get("drop") or ["ALL"]) != ["ALL"]:
         out.append((f"{path}.capabilities", "must drop ALL and add none"))
     profile = found.get("seccompProfile", {})
     if not isinstance(profile, Mapping) or profile.get("type", "RuntimeDefault") != "RuntimeDefault":
