@@ -43,22 +43,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* What the operator does in a namespace that it watches. It may read no Secret and no ConfigMap, and write no Pod but by patch. */}}
+{{/*
+What the operator does in a namespace that it watches: exactly the table RIGHTS of trainsweep/runtime/startup.py, which it
+checks at its start. It may read no Secret and no ConfigMap, and touches Pods by patch only.
+*/}}
 {{- define "trainsweep.namespacedRules" -}}
-# Patch: the finalizer and owner references; the spec is never written.
+# Patch: the finalizer; the spec is never written.
 - apiGroups: [trainsweep.io]
   resources: [trainsweeps]
-  verbs: [get, list, watch, patch, update]
+  verbs: [get, list, watch, patch]
 - apiGroups: [trainsweep.io]
   resources: [trainsweeps/status]
-  verbs: [get, patch, update]
+  verbs: [update]
 # An owner reference that blocks the owner's deletion needs this (OwnerReferencesPermissionEnforcement).
 - apiGroups: [trainsweep.io]
   resources: [trainsweeps/finalizers]
   verbs: [update]
 - apiGroups: [trainsweep.io]
   resources: [trainsweepholds]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, create, delete]
 - apiGroups: [ray.io]
   resources: [rayjobs]
   verbs: [get, list, watch, create, patch, delete]
@@ -69,8 +72,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, patch]
-# Read: why a pod does not start.
+# List: why a pod does not start.
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, list, create, patch]
+  verbs: [list, create]
 {{- end }}
