@@ -13,6 +13,8 @@ from trainsweep.core.times import to_seconds, to_text
 
 OPERATOR_MARGIN = 20.0
 BACKSTOP_MARGIN = 300
+NEVER = 2**31 - 1
+"""The backstop of an attempt whose deadline was removed while it ran: as far away as KubeRay's int32 reaches."""
 
 
 def startup_at(spec: TrainSweepSpec, attempt: AttemptStatus) -> float | None:
@@ -34,7 +36,9 @@ def total_at(spec: TrainSweepSpec, sweep_started: float, class_limit: int | None
     return sweep_started + min(limits) if limits else None
 
 
-def driver_deadline(spec: TrainSweepSpec, attempt_started: float, sweep_started: float, class_limit: int | None) -> float | None:
+def driver_deadline(
+    spec: TrainSweepSpec, attempt_started: float, sweep_started: float, class_limit: int | None
+) -> float | None:
     """What the driver is told."""
     times = [t for t in (run_at(spec, attempt_started), total_at(spec, sweep_started, class_limit)) if t is not None]
     return min(times) if times else None

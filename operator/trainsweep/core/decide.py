@@ -10,10 +10,20 @@ from trainsweep.api.checks import check_spec
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.resolve import SpecError, resolve
 from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.core import deadlines
 from trainsweep.core.deletion import delete
-from trainsweep.core.draft import Draft, is_true
-from trainsweep.core.launch import launch
-from trainsweep.core.model import FINALIZER, DeleteRayJob, Observed, Plan, RayJobView, RemoveFinalizer
+from trainsweep.core.draft import Draft, find_condition, is_true
+from trainsweep.core.launch import class_total_limit, first_start, launch
+from trainsweep.core.model import (
+    FINALIZER,
+    DeleteHold,
+    DeleteRayJob,
+    HoldView,
+    Observed,
+    Plan,
+    RayJobView,
+    RemoveFinalizer,
+)
 from trainsweep.core.release import object_ttl_at, release
 from trainsweep.core.retries import with_limits
 from trainsweep.core.running import watch
@@ -31,6 +41,8 @@ def decide(observed: Observed, now: float) -> Plan:
     if spec is not None:
         draft.require = spec.checkpoints.require
     if observed.sweep.deletion_requested_at is not None:
+        if FINALIZER not in observed.sweep.finalizers:
+            return Plan()
         delete(draft, spec)
         return draft.plan()
     if is_true(draft.status, Condition.FINISHED):
@@ -39,6 +51,9 @@ def decide(observed: Observed, now: float) -> Plan:
     attempt = draft.attempt
     if attempt is None or attempt.gone_at is not None:
         _next_attempt(draft, spec, problem)
+        return draft.plan()
+    if attempt.settled_at is not None:
+        _let_go(draft, spec)
         return draft.plan()
     if spec is None:
         # A live attempt whose spec cannot be read any more: say so, touch nothing. KubeRay's own bounds hold.
@@ -67,6 +82,9 @@ def _spec(observed: Observed) -> tuple[TrainSweepSpec | None, str]:
 def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> None:
     """Admission, the pause before a retry, and the launch."""
     observed = draft.observed
+    if draft.attempt is not None and _out_of_time(draft, spec):
+        _housekeeping(draft, spec)
+        return
     if observed.class_error:
         draft.condition(Condition.ADMITTED, False, Reason.CLASS_NOT_FOUND, observed.class_error)
         draft.stalled(Reason.CLASS_NOT_FOUND, observed.class_error)
@@ -78,7 +96,9 @@ def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> No
         return
     problems = [(Reason.INVALID_SPEC, path, text) for path, text in check_spec(spec)]
     limits = observed.sweep_class.spec if observed.sweep_class else None
-    problems += [(p.reason, p.path, p.message) for p in check_class(spec, observed.sweep.spec, limits, observed.sweep.namespace)]
+    problems += [
+        (p.reason, p.path, p.message) for p in check_class(spec, observed.sweep.spec, limits, observed.sweep.namespace)
+    ]
     if problems:
         text = "; ".join(f"{path}: {message}" for _, path, message in problems)
         draft.condition(Condition.ADMITTED, False, problems[0][0], text)
@@ -89,12 +109,26 @@ def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> No
     draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
     again = to_seconds(draft.status.deadlines.retry) if draft.attempt else None
     if again is not None and draft.now < again:
+        if find_condition(draft.status, Condition.STALLED):
+            draft.state(Reason.RETRYING, "The next attempt follows.")
         draft.wake(again)
         return
     launch(draft, spec, draft.status.attempt + 1)
 
 
-def _let_go(draft: Draft, spec: TrainSweepSpec) -> None:
+def _out_of_time(draft: Draft, spec: TrainSweepSpec | None) -> bool:
+    """Ends a sweep whose total deadline passed between two attempts, whatever keeps the next one from its start."""
+    total = to_seconds(draft.status.deadlines.total)
+    if spec is not None:
+        total = deadlines.total_at(spec, first_start(draft), class_total_limit(draft))
+    draft.wake(total)
+    if total is None or draft.now < total:
+        return False
+    draft.finish(False, Reason.DEADLINE_EXCEEDED, "deadlines.totalSeconds passed before the next attempt could start.")
+    return True
+
+
+def _let_go(draft: Draft, spec: TrainSweepSpec | None) -> None:
     """A settled attempt: release it, then either rest (terminal) or go on."""
     if not release(draft):
         return
@@ -113,10 +147,12 @@ def _housekeeping(draft: Draft, spec: TrainSweepSpec | None) -> None:
 
 
 def _rest(draft: Draft, spec: TrainSweepSpec | None) -> None:
+    attempt, job = draft.attempt, draft.observed.ray_job
+    if attempt is not None and isinstance(draft.observed.hold, HoldView):
+        draft.after.append(DeleteHold(draft.observed.hold.name))  # one that was made again behind us
     if FINALIZER in draft.observed.sweep.finalizers:
         draft.after.append(RemoveFinalizer())
-    job = draft.observed.ray_job
-    if spec is None or not isinstance(job, RayJobView) or job.deleting:
+    if spec is None or not isinstance(job, RayJobView) or job.deleting or job.sweep_uid != draft.observed.sweep.uid:
         return
     due = object_ttl_at(draft, spec.cleanup.ray_job_ttl_seconds)
     if due is not None and draft.now >= due:

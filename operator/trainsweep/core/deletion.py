@@ -7,12 +7,12 @@ from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.labels import FORCE_RELEASE
 from trainsweep.core.draft import Draft, is_true
 from trainsweep.core.ends import Cause, Stop
-from trainsweep.core.model import FINALIZER, DeleteHold, RemoveFinalizer, Unreadable
+from trainsweep.core.model import FINALIZER, RayJobView, RemoveFinalizer
 from trainsweep.core.release import release
-from trainsweep.core.running import ask_to_stop, end, head_pod, watch
+from trainsweep.core.running import ask_to_stop, end, watch
 from trainsweep.core.settle import settle
-from trainsweep.core.times import to_seconds, to_text
-from trainsweep.render.rayjob import hold_name
+from trainsweep.core.sight import is_foreign, left_traces, was_alive
+from trainsweep.core.times import to_text
 
 DEFAULT_GRACE = 600
 
@@ -26,57 +26,60 @@ def delete(draft: Draft, spec: TrainSweepSpec | None) -> None:
     if attempt is None:
         draft.after.append(RemoveFinalizer())
         return
+    if attempt.settled_at is None and attempt.reason != Cause.FORCED:
+        _settle_in_time(draft, spec)
+        attempt = draft.status.attempts[-1]
+        if attempt.settled_at is None and attempt.reason != Cause.FORCED:
+            return
+    reason = Reason.RELEASED if attempt.settled_at else Reason.FORCED
+    if release(draft, delete=True, reason=reason):
+        draft.after.append(RemoveFinalizer())
+
+
+def _settle_in_time(draft: Draft, spec: TrainSweepSpec | None) -> None:
+    """Settles the attempt, or gives it up: by force, or when the grace is over."""
+    sweep = draft.observed.sweep
     grace = spec.cleanup.deletion_grace_seconds if spec else DEFAULT_GRACE
     until = (sweep.deletion_requested_at or draft.now) + grace
     draft.set(deadlines=draft.status.deadlines.model_copy(update={"deletion": to_text(until)}))
     forced = FORCE_RELEASE in sweep.annotations
-    if attempt.settled_at is None and not forced and draft.now < until:
+    if not forced and draft.now < until:
         draft.wake(until)
-        _settle_first(draft, spec)
-        if draft.status.attempts[-1].settled_at is None:
-            return
-    if attempt.settled_at is None:
-        why = "the annotation asks for it" if forced else f"the grace of {grace} s is over"
-        if attempt.ended_at is None:
-            end(draft, Cause.STOP_NOT_OBEYED, f"Released without settlement: {why}.")
-        if not attempt.released_at:
-            draft.event(Reason.FORCED, f"Released without settlement: {why}.", "Warning")
-    reason = Reason.RELEASED if draft.status.attempts[-1].settled_at else Reason.FORCED
-    if release(draft, delete=True, reason=reason):
-        if draft.observed.hold is not None and not isinstance(draft.observed.hold, Unreadable):
-            draft.after.append(DeleteHold(hold_name(attempt.ray_job)))
-        draft.after.append(RemoveFinalizer())
-
-
-def _settle_first(draft: Draft, spec: TrainSweepSpec | None) -> None:
-    attempt = draft.status.attempts[-1]
-    if spec is None:
+        _settle(draft, spec)
         return
+    why = "the annotation asks for it" if forced else f"the grace of {grace} s is over"
+    end(draft, Cause.FORCED, f"Released without settlement: {why}.")
+    draft.event(Reason.FORCED, f"Released without settlement: {why}.", "Warning")
+
+
+def _settle(draft: Draft, spec: TrainSweepSpec | None) -> None:
+    attempt = draft.status.attempts[-1]
     if is_true(draft.status, Condition.FINISHED):
         draft.stamp_attempt("settled_at")
         return
     if attempt.ended_at is None:
-        if draft.observed.ray_job is None and not attempt.ray_job_uid:
-            # Recorded, never posted: there is nothing to settle.
+        if _never_made(draft, spec):
             end(draft, Cause.RAY_JOB_DELETED, "The sweep was deleted before its RayJob was made.")
             draft.stamp_attempt("settled_at")
             return
-        pods = draft.observed.pods if isinstance(draft.observed.pods, tuple) else None
+        if spec is None:
+            return
         ask_to_stop(draft, Stop.DELETED)
-        if pods is not None and attempt.ready_at is None and head_pod(pods) is None:
-            end(draft, Cause.STOP_NOT_OBEYED, "The sweep was deleted before its cluster had started.")
-        else:
-            watch(draft, spec)
+        watch(draft, spec)
         if draft.status.attempts[-1].ended_at is None:
             return
-    if attempt.ready_at is None and attempt.first_report_at is None:
+    if not was_alive(draft):
         draft.stamp_attempt("settled_at")
+        return
+    if spec is None:
         return
     settle(draft, spec)
     draft.state(Reason.DELETING, "Settling the running attempt before the deletion goes on.")
 
 
-def deadline_passed(draft: Draft) -> bool:
-    """Whether the deletion's grace is over."""
-    until = to_seconds(draft.status.deadlines.deletion)
-    return until is not None and draft.now >= until
+def _never_made(draft: Draft, spec: TrainSweepSpec | None) -> bool:
+    """Recorded, but no RayJob of ours was ever made: there is nothing to settle."""
+    job = draft.observed.ray_job
+    if job is None:
+        return not left_traces(draft)
+    return isinstance(job, RayJobView) and is_foreign(draft, spec, job)

@@ -6,7 +6,7 @@ It also holds the rule that keeps the API server quiet: what changed only in mea
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.status import AttemptStatus, ConditionStatus, TrainSweepStatus
@@ -67,13 +67,13 @@ class Draft:
     # ------------------------------------------------------------------ conditions
 
     def condition(self, kind: Condition, status: bool | None, reason: Reason, message: str = "") -> None:
-        """Sets a condition; its transition time moves only with its status."""
-        word = {True: "True", False: "False", None: "Unknown"}[status]
-        old = find_condition(self.status, kind)
+        """Sets a condition; its transition time moves only with its status, compared with what was there before."""
+        word: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
+        old = find_condition(self.before, kind)
         when = old.last_transition_time if old and old.status == word else to_text(self.now)
         new = ConditionStatus(
             type=kind,
-            status=word,  # type: ignore[arg-type]  # one of the three literals by construction
+            status=word,
             observed_generation=self.observed.sweep.generation,
             last_transition_time=when,
             reason=reason,
@@ -146,17 +146,33 @@ def is_true(status: TrainSweepStatus, kind: Condition) -> bool:
     return found is not None and found.status == "True"
 
 
+_PASSING: dict[str, str] = {Reason.VERIFYING: Reason.RUNNING}
+"""States that are said with the next write, but are not worth one of their own: the verdict follows within seconds."""
+
+
 def _meaning(status: TrainSweepStatus) -> tuple[Any, ...]:
-    """What must be written at once when it changes; the rest are measured values and words."""
+    """What must be written at once when it changes; the rest are measured values and words.
+
+    Not in here, since it is seen again in every pass: the RayJob's uid, the first report and the startup deadline that
+    ends with it, and that the trials are finished.
+    """
+    due = status.deadlines
     return (
         status.observed_generation,
         status.run,
         status.attempt,
         status.retries,
-        status.deadlines,
+        (due.run, due.total, due.hold, due.deletion, due.retry),
         status.checkpoints.receipt_digest,
         status.checkpoints.verified,
         status.finished_at,
-        tuple((c.type, c.status, c.reason) for c in status.conditions),
-        tuple((a.number, a.stop_reason, a.ended_at, a.settled_at, a.released_at, a.gone_at) for a in status.attempts),
+        tuple(
+            (c.type, c.status, _PASSING.get(c.reason, c.reason))
+            for c in status.conditions
+            if c.type != Condition.TRIALS_FINISHED
+        ),
+        tuple(
+            (a.number, a.spec_digest, a.stop_reason, a.ended_at, a.settled_at, a.released_at, a.gone_at)
+            for a in status.attempts
+        ),
     )

@@ -1,4 +1,4 @@
-"""How an attempt ended: first-match rules, as data, from what was seen to a class of end and to whether a retry can help."""
+"""How an attempt ended: first-match rules, as data, from what was seen to a class and to a retry that may help."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Cause(StrEnum):
     BACKSTOP = "BackstopDeadlineExceeded"
     REFUSED = "KubeRayRefused"
     CANNOT_START = "CannotStart"
+    FORCED = "Forced"
     UNKNOWN = "Unknown"
 
 
@@ -95,20 +96,8 @@ def _v(end_class: EndClass, reason: Reason, permanent: bool = False) -> EndVerdi
     return EndVerdict(end_class, permanent, reason)
 
 
+# Success comes first: a stop that came too late takes nothing away from a sweep that ended well.
 RULES: tuple[EndRule, ...] = (
-    EndRule(
-        "our stop at the startup deadline",
-        lambda f: f.stop == Stop.STARTUP_DEADLINE or f.cause is Cause.STARTUP_DEADLINE,
-        _v(EndClass.STARTUP, Reason.RETRIES_EXHAUSTED),
-    ),
-    EndRule(
-        "our stop at the run or total deadline, or the driver's own",
-        lambda f: f.stop in (Stop.RUN_DEADLINE, Stop.TOTAL_DEADLINE) or f.outcome is Outcome.DEADLINE_EXCEEDED,
-        _v(EndClass.DEADLINE, Reason.DEADLINE_EXCEEDED, True),
-    ),
-    EndRule(
-        "KubeRay's backstop deadline", lambda f: f.cause is Cause.BACKSTOP, _v(EndClass.DEADLINE, Reason.DEADLINE_EXCEEDED, True)
-    ),
     EndRule(
         "the job succeeded and its receipt says completed",
         lambda f: f.cause is Cause.JOB_SUCCEEDED and f.outcome is Outcome.COMPLETED,
@@ -125,13 +114,31 @@ RULES: tuple[EndRule, ...] = (
         _v(EndClass.SUCCESS, Reason.COMPLETED),
     ),
     EndRule(
+        "our stop at the startup deadline, or KubeRay's",
+        lambda f: f.stop == Stop.STARTUP_DEADLINE or f.cause is Cause.STARTUP_DEADLINE,
+        _v(EndClass.STARTUP, Reason.RETRIES_EXHAUSTED),
+    ),
+    EndRule(
+        "our stop at the run or total deadline, or the driver's own",
+        lambda f: f.stop in (Stop.RUN_DEADLINE, Stop.TOTAL_DEADLINE) or f.outcome is Outcome.DEADLINE_EXCEEDED,
+        _v(EndClass.DEADLINE, Reason.DEADLINE_EXCEEDED, True),
+    ),
+    EndRule(
+        "KubeRay's backstop deadline",
+        lambda f: f.cause is Cause.BACKSTOP,
+        _v(EndClass.DEADLINE, Reason.DEADLINE_EXCEEDED, True),
+    ),
+    EndRule(
         "too many trials failed",
         lambda f: f.outcome is Outcome.MAX_FAILED_TRIALS,
         _v(EndClass.APPLICATION, Reason.MAX_FAILED_TRIALS, True),
     ),
     EndRule(
         "owed checkpoints are missing and the driver could not mend them",
-        lambda f: f.driver_reason == FailureReason.CHECKPOINTS_LOST or (f.outcome in _WELL and f.proof is Proof.MISSING),
+        lambda f: (
+            f.driver_reason == FailureReason.CHECKPOINTS_LOST
+            or (f.outcome in _WELL and f.proof is Proof.MISSING and f.cause is Cause.JOB_FAILED)
+        ),
         _v(EndClass.APPLICATION, Reason.CHECKPOINTS_MISSING, True),
     ),
     EndRule(
@@ -154,14 +161,25 @@ RULES: tuple[EndRule, ...] = (
     ),
     EndRule(
         "the RayJob was deleted or suspended by others, or its driver stopped from outside",
-        lambda f: f.cause in (Cause.RAY_JOB_DELETED, Cause.SUSPENDED, Cause.JOB_STOPPED) or f.outcome is Outcome.STOPPED,
+        lambda f: (
+            f.cause in (Cause.RAY_JOB_DELETED, Cause.SUSPENDED, Cause.JOB_STOPPED) or f.outcome is Outcome.STOPPED
+        ),
         _v(EndClass.EVICTION, Reason.RETRIES_EXHAUSTED),
     ),
     EndRule(
-        "KubeRay refused the RayJob", lambda f: f.cause is Cause.REFUSED, _v(EndClass.APPLICATION, Reason.KUBERAY_REFUSED, True)
+        "KubeRay refused the RayJob",
+        lambda f: f.cause is Cause.REFUSED,
+        _v(EndClass.APPLICATION, Reason.KUBERAY_REFUSED, True),
     ),
     EndRule(
-        "the pods can never start", lambda f: f.cause is Cause.CANNOT_START, _v(EndClass.STARTUP, Reason.PERMANENT_FAILURE, True)
+        "the pods can never start",
+        lambda f: f.cause is Cause.CANNOT_START,
+        _v(EndClass.STARTUP, Reason.PERMANENT_FAILURE, True),
+    ),
+    EndRule(
+        "the job succeeded, and until the end of the hold nobody could look at what it left",
+        lambda f: f.cause is Cause.JOB_SUCCEEDED and f.proof is Proof.UNKNOWN,
+        _v(EndClass.UNKNOWN, Reason.VERIFICATION_TIMED_OUT, True),
     ),
     EndRule(
         "the job failed, or ended without a receipt",

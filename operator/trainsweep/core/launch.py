@@ -7,17 +7,19 @@ from typing import Any
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.api.status import AttemptStatus, DeadlinesStatus, ResolvedStatus, TrialsStatus
+from trainsweep.api.status import AttemptStatus, DeadlinesStatus, PendingStatus, ResolvedStatus, TrialsStatus
 from trainsweep.contract.canonical import run_name
 from trainsweep.contract.layout import run_location
 from trainsweep.core import deadlines
 from trainsweep.core.draft import Draft
 from trainsweep.core.model import FINALIZER, AddFinalizer, CreateRayJob, EnsureHold
+from trainsweep.core.pending import record_pending
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.plan.plan import plan
 from trainsweep.render.rayjob import RenderInput, check, hold_name, rayjob_name, render, spec_digest
 
 KEPT_ATTEMPTS = 20
+REPOST_SECONDS = 5.0
 
 
 def class_total_limit(draft: Draft) -> int | None:
@@ -26,35 +28,55 @@ def class_total_limit(draft: Draft) -> int | None:
     return found.spec.limits.total_seconds if found else None
 
 
-def _body(draft: Draft, spec: TrainSweepSpec, number: int, started: float) -> Mapping[str, Any]:
+def first_start(draft: Draft) -> float:
+    """When the sweep was first launched; now, where it was not."""
+    return to_seconds(draft.status.started_at) or float(int(draft.now))
+
+
+def _body(draft: Draft, spec: TrainSweepSpec, number: int, started: float) -> tuple[Mapping[str, Any], list[str]]:
+    """The RayJob of an attempt, and what is wrong with it; with problems it must not be posted."""
     sweep, found = draft.observed.sweep, draft.observed.sweep_class
-    first = to_seconds(draft.status.started_at) or started
-    deadline = deadlines.driver_deadline(spec, started, first, class_total_limit(draft))
-    return render(
-        RenderInput(
-            spec=spec,
-            sweep_class=found.spec if found else None,
-            namespace=sweep.namespace,
-            name=sweep.name,
-            uid=sweep.uid,
-            run=draft.status.run or run_name(sweep.spec),
-            attempt=number,
-            kuberay=draft.observed.kuberay,
-            deadline_at=deadline,
-            active_deadline_seconds=deadlines.backstop_seconds(spec, started, deadline),
+    deadline = deadlines.driver_deadline(spec, started, first_start(draft), class_total_limit(draft))
+    try:
+        body = render(
+            RenderInput(
+                spec=spec,
+                sweep_class=found.spec if found else None,
+                namespace=sweep.namespace,
+                name=sweep.name,
+                uid=sweep.uid,
+                run=draft.status.run or run_name(sweep.spec),
+                attempt=number,
+                kuberay=draft.observed.kuberay,
+                deadline_at=deadline,
+                active_deadline_seconds=deadlines.backstop_seconds(spec, started, deadline),
+            )
         )
-    )
+    except ValueError as error:
+        return {}, [str(error)]
+    return body, check(body, kueue=bool(spec.scheduling.queue_name))
+
+
+def current_digest(draft: Draft, spec: TrainSweepSpec) -> str:
+    """Digest of the newest attempt's RayJob as it would be rendered now; "" where it cannot be."""
+    attempt = draft.status.attempts[-1]
+    body, problems = _body(draft, spec, attempt.number, to_seconds(attempt.started_at) or draft.now)
+    return "" if problems else spec_digest(dict(body))
+
+
+def _refused(draft: Draft, problems: list[str]) -> None:
+    text = "; ".join(problems)
+    draft.condition(Condition.ADMITTED, False, Reason.KUBERAY_REFUSED, text)
+    draft.stalled(Reason.KUBERAY_REFUSED, f"KubeRay would refuse the RayJob: {text}")
 
 
 def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
     """Records attempt `number` and then makes its RayJob; the order is what makes a crash harmless."""
     sweep, found = draft.observed.sweep, draft.observed.sweep_class
     started = float(int(draft.now))
-    body = _body(draft, spec, number, started)
-    problems = check(dict(body), kueue=bool(spec.scheduling.queue_name))
+    body, problems = _body(draft, spec, number, started)
     if problems:
-        draft.condition(Condition.ADMITTED, False, Reason.KUBERAY_REFUSED, "; ".join(problems))
-        draft.stalled(Reason.KUBERAY_REFUSED, "KubeRay would refuse the RayJob: " + "; ".join(problems))
+        _refused(draft, problems)
         return
     name = rayjob_name(sweep.name, sweep.uid, number)
     run = draft.status.run or run_name(sweep.spec)
@@ -75,8 +97,10 @@ def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
                 max_replicas=sum(int(g.get("maxReplicas", 0)) for g in groups),
             ),
         )
-    attempt = AttemptStatus(number=number, ray_job=name, started_at=to_text(started), spec_digest=spec_digest(dict(body)))
-    draft.set(attempt=number, attempts=[*draft.status.attempts, attempt][-KEPT_ATTEMPTS:])
+    attempt = AttemptStatus(
+        number=number, ray_job=name, started_at=to_text(started), spec_digest=spec_digest(dict(body))
+    )
+    draft.set(attempt=number, attempts=[*draft.status.attempts, attempt][-KEPT_ATTEMPTS:], pending=None)
     refresh_deadlines(draft, spec)
     draft.condition(Condition.CLUSTER_READY, False, Reason.CLUSTER_STARTING, f"RayJob {name} is being started.")
     draft.condition(Condition.TRIALS_FINISHED, False, Reason.NOT_STARTED)
@@ -87,30 +111,41 @@ def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
     draft.event(Reason.STARTING, f"Starting attempt {number} as RayJob {name}.")
     if FINALIZER not in sweep.finalizers:
         draft.ahead.append(AddFinalizer())
-    draft.after += [EnsureHold(hold_name(name), number), CreateRayJob(body, hold_name(name))]
-    draft.wake(draft.now + 5)
+    _post(draft, body, attempt)
 
 
 def relaunch_same(draft: Draft, spec: TrainSweepSpec) -> None:
-    """The attempt is recorded but its RayJob was never seen: post it (again); 409 means that it is there after all."""
+    """The attempt is recorded but its RayJob was never seen: post it (again); 409 means that it is there after all.
+
+    The recorded digest stays until the RayJob is seen: an earlier POST whose answer was lost may still show.
+    """
     attempt = draft.status.attempts[-1]
-    body = _body(draft, spec, attempt.number, to_seconds(attempt.started_at) or draft.now)
-    draft.set_attempt(spec_digest=spec_digest(dict(body)))
+    body, problems = _body(draft, spec, attempt.number, to_seconds(attempt.started_at) or draft.now)
+    if problems:
+        _refused(draft, problems)
+        return
+    draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
+    draft.state(Reason.STARTING, f"Attempt {attempt.number} is being started.")
+    if draft.observed.refusal:
+        record_pending(draft, PendingStatus(layer="RayJob", reason="Refused", message=draft.observed.refusal[:1024]))
+    _post(draft, body, attempt)
+
+
+def _post(draft: Draft, body: Mapping[str, Any], attempt: AttemptStatus) -> None:
     hold = hold_name(attempt.ray_job)
     draft.after += [EnsureHold(hold, attempt.number), CreateRayJob(body, hold)]
-    draft.wake(draft.now + 5)
+    draft.wake(draft.now + REPOST_SECONDS)
 
 
 def refresh_deadlines(draft: Draft, spec: TrainSweepSpec) -> None:
     """`status.deadlines` of the running attempt, from the stamps and the spec as it is now."""
     attempt = draft.status.attempts[-1]
     started = to_seconds(attempt.started_at) or draft.now
-    first = to_seconds(draft.status.started_at) or started
     draft.set(
         deadlines=DeadlinesStatus(
             startup=deadlines.as_text(deadlines.startup_at(spec, attempt)),
             run=deadlines.as_text(deadlines.run_at(spec, started)),
-            total=deadlines.as_text(deadlines.total_at(spec, first, class_total_limit(draft))),
+            total=deadlines.as_text(deadlines.total_at(spec, first_start(draft), class_total_limit(draft))),
             hold=draft.status.deadlines.hold if attempt.ended_at else None,
             deletion=draft.status.deadlines.deletion,
         )
@@ -125,5 +160,5 @@ def _dashboard(draft: Draft, body: Mapping[str, Any]) -> None:
             Condition.DASHBOARD_PROTECTED,
             False,
             Reason.DASHBOARD_UNPROTECTED,
-            "Whoever reaches the Ray dashboard in this cluster can run code: use KubeRay 1.5.1 or newer and Ray 2.52 or newer.",
+            "Whoever reaches the Ray dashboard in this cluster can run code: use KubeRay >= 1.5.1 and Ray >= 2.52.",
         )

@@ -1,6 +1,6 @@
 """What one pass sees and what it wants done: the words between observe(), decide() and apply().
 
-Times are Unix seconds (UTC). `None` means absent; something that could not be read is said by `Unreadable`, never by None.
+Times are Unix seconds (UTC). `None` means absent; what could not be read is said by `Unreadable`, never by None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FINALIZER = "trainsweep.io/settlement"
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Something that may exist but could not be read. `denied` is a definite refusal (401, 403), not a failure of the way."""
+    """Something that may exist but could not be read. `denied`: refused (401, 403), not a failure of the way."""
 
     message: str
     denied: bool = False
@@ -135,7 +135,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True)
 class Settlement:
-    """What is known of an attempt's checkpoints: from the driver's receipt, or from an inventory where there is none."""
+    """What is known of an attempt's checkpoints: from the driver's receipt, or from an inventory without one."""
 
     attempt_id: str
     source: str
@@ -188,6 +188,8 @@ class Observed:
     hold: HoldView | Unreadable | None = None
     store: StoreView = field(default_factory=StoreView)
     kuberay: KubeRay = field(default_factory=KubeRay)
+    refusal: str = ""
+    """What the API server said when it refused (403, 422) our last try to create or patch; "" after a success."""
     last_status_write: float | None = None
     """When this process last wrote the sweep's status; None after a restart."""
 
@@ -207,7 +209,7 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True)
 class WriteStatus:
-    """The one status write of a pass, conditional on resourceVersion. The rest of the plan is dropped when it conflicts."""
+    """The one status write of a pass, conditional on resourceVersion; on a conflict the rest of the plan is dropped."""
 
     status: TrainSweepStatus
 
@@ -309,7 +311,7 @@ Action = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What a pass does, in order, and when to look again (Unix seconds; None: when something changes, or at the resync)."""
+    """What a pass does, in order, and when to look again (Unix seconds; None: at a change, or at the resync)."""
 
     actions: tuple[Action, ...] = ()
     wake_at: float | None = None

@@ -54,7 +54,11 @@ def record_best(draft: Draft, best: Best) -> None:
     where = f"{draft.status.run_uri}/{best.checkpoint}" if best.checkpoint else ""
     draft.set(
         best=BestStatus(
-            trial=best.trial, value=_text(best.value), step=best.step, parameters=parameters, checkpoint_uri=where[:2048]
+            trial=best.trial,
+            value=_text(best.value),
+            step=best.step,
+            parameters=parameters,
+            checkpoint_uri=where[:2048],
         )
     )
 

@@ -9,6 +9,7 @@ from trainsweep.core.times import to_seconds
 from trainsweep.render.rayjob import hold_name
 
 ENDED = ("Complete", "Failed")
+POLL_SECONDS = 3.0
 
 
 def release(draft: Draft, *, delete: bool = False, reason: Reason = Reason.RELEASED) -> bool:
@@ -20,33 +21,42 @@ def release(draft: Draft, *, delete: bool = False, reason: Reason = Reason.RELEA
         reason: what Released says in the end.
 
     Returns:
-        Whether the attempt is gone: no pod is left, and no RayJob if `delete`.
+        Whether the attempt is gone: no pod and no hold is left, and no RayJob if `delete`.
     """
     attempt = draft.status.attempts[-1]
     if attempt.gone_at is not None and not delete:
         return True
-    job, pods, hold = draft.observed.ray_job, draft.observed.pods, draft.observed.hold
-    if isinstance(job, Unreadable) or isinstance(pods, Unreadable):
-        draft.wake(draft.now + 5)
+    job, hold = draft.observed.ray_job, draft.observed.hold
+    if isinstance(job, Unreadable):
+        draft.wake(draft.now + POLL_SECONDS)
         return False
+    # Pods of an attempt that was gone once are not read any more.
+    pods = draft.observed.pods if attempt.gone_at is None else ()
     draft.stamp_attempt("released_at")
-    if isinstance(job, RayJobView) and job.sweep_uid == draft.observed.sweep.uid and not job.deleting:
-        if delete or job.deployment_status not in ENDED:
-            draft.after.append(DeleteRayJob(job.name, job.uid))
-        elif job.ttl_seconds != 0:
-            draft.after.append(PatchRayJob(job.name, job.uid, {"ttlSecondsAfterFinished": 0}))
+    mine = job if job is not None and job.sweep_uid == draft.observed.sweep.uid else None
+    if mine is not None and not mine.deleting:
+        if delete or mine.deployment_status not in ENDED:
+            draft.after.append(DeleteRayJob(mine.name, mine.uid))
+        elif mine.ttl_seconds != 0:
+            draft.after.append(PatchRayJob(mine.name, mine.uid, {"ttlSecondsAfterFinished": 0}))
     if hold is not None:
         draft.after.append(DeleteHold(hold_name(attempt.ray_job)))
-    gone = pods == () and (job is None or (not delete and isinstance(job, RayJobView) and not job.deleting and job.ttl_seconds == 0 and job.deployment_status in ENDED))
-    if not gone:
+    if not (pods == () and hold is None and _let_go(mine, delete)):
         if not is_true(draft.status, Condition.RELEASED):
             draft.condition(Condition.RELEASED, False, Reason.HELD, "The cluster is being torn down.")
-        draft.wake(draft.now + 3)
+        draft.wake(draft.now + POLL_SECONDS)
         return False
     draft.stamp_attempt("gone_at")
     draft.condition(Condition.CLUSTER_READY, False, Reason.CLUSTER_GONE)
     draft.condition(Condition.RELEASED, True, reason)
     return True
+
+
+def _let_go(mine: RayJobView | None, delete: bool) -> bool:
+    """Whether the RayJob is gone, or can make no pod any more."""
+    if mine is None:
+        return True
+    return not delete and not mine.deleting and mine.ttl_seconds == 0 and mine.deployment_status in ENDED
 
 
 def object_ttl_at(draft: Draft, ttl_seconds: int) -> float | None:

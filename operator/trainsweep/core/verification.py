@@ -1,14 +1,15 @@
-"""The verdict on a waiting driver's receipt, and what the status says of it."""
+"""The verdict on a waiting driver's receipt, what the status says of it, and what a restarted operator reads back."""
 
 from __future__ import annotations
 
 from trainsweep.api.conditions import Condition, Reason
-from trainsweep.api.status import AttemptStatus, CheckpointsStatus
-from trainsweep.contract.documents import Verdict
+from trainsweep.api.status import CheckpointsStatus
+from trainsweep.contract.documents import Outcome, Verdict
+from trainsweep.contract.layout import attempt_id
 from trainsweep.core.draft import Draft
 from trainsweep.core.model import Proof, Settlement
 from trainsweep.core.progress import record_best, record_trials
-from trainsweep.core.times import to_text
+from trainsweep.core.times import to_seconds, to_text
 
 RELOOK_SECONDS = 10.0
 
@@ -25,7 +26,7 @@ def verdict_of(settlement: Settlement) -> Verdict | None:
 
 
 def record_settlement(draft: Draft, settlement: Settlement) -> None:
-    """Conditions and `status.checkpoints` from a second look."""
+    """Conditions and `status.checkpoints` from a second look. A proof that is recorded is never looked at again."""
     if settlement.trials is not None:
         record_trials(draft, settlement.trials)
     if settlement.best is not None:
@@ -41,6 +42,7 @@ def record_settlement(draft: Draft, settlement: Settlement) -> None:
             files=settlement.files,
             receipt_uri=settlement.receipt_uri,
             receipt_digest=settlement.digest,
+            outcome=settlement.outcome or "",
             verified_at=to_text(settlement.made_at or draft.now) if settlement.proof is Proof.PERSISTED else None,
         )
     )
@@ -53,10 +55,12 @@ def _condition(draft: Draft, found: Settlement, missing: list[str]) -> tuple[boo
         if found.required == 0:
             if draft.require == "None":
                 return True, Reason.NOT_REQUIRED, "checkpoints.require is None: nothing had to be proven."
-            return False, Reason.NOTHING_TO_VERIFY, (
-                "No committed checkpoint is owed: the loop must report with a checkpoint; set checkpoints.require: None if it has none."
+            message = (
+                "No committed checkpoint is owed: the loop must report with one; if it has none, set require: None."
             )
-        return True, Reason.VERIFIED, f"{found.verified} of {found.required} owed checkpoints, {found.files} files, {found.bytes} bytes."
+            return False, Reason.NOTHING_TO_VERIFY, message
+        message = f"{found.verified} of {found.required} owed checkpoints, {found.files} files, {found.bytes} bytes."
+        return True, Reason.VERIFIED, message
     if found.proof is Proof.MISSING:
         return False, Reason.FILES_MISSING, "; ".join(missing) or found.message
     if found.proof is Proof.INVALID:
@@ -65,10 +69,25 @@ def _condition(draft: Draft, found: Settlement, missing: list[str]) -> tuple[boo
     return None, reason, found.message or "The store could not be read; it is tried again."
 
 
-def recorded_for(draft: Draft, attempt: AttemptStatus, attempt_id: str) -> bool:
-    """Whether the status already holds a definite proof of this attempt's receipt (an operator that restarted trusts it)."""
-    place = f"/attempts/{attempt_id}/"
-    if place not in draft.status.checkpoints.receipt_uri:
-        return False
-    found = next((c for c in draft.status.conditions if c.type == Condition.CHECKPOINTS_VERIFIED), None)
-    return found is not None and found.status == "True" and attempt.number == draft.status.attempt
+def recorded_proof(draft: Draft) -> Settlement | None:
+    """The proof of the newest attempt's receipt that the status holds; None where it holds none.
+
+    An operator that restarted trusts it: looking again could only replace a proof by "the store cannot be read".
+    """
+    held = draft.status.checkpoints
+    own = attempt_id(draft.status.attempt, draft.observed.sweep.uid)
+    if held.verified_at is None or not held.receipt_digest or f"/attempts/{own}/" not in held.receipt_uri:
+        return None
+    return Settlement(
+        own,
+        held.source,
+        held.receipt_digest,
+        Proof.PERSISTED,
+        required=held.required,
+        verified=held.verified,
+        files=held.files,
+        bytes=held.bytes,
+        outcome=Outcome(held.outcome) if held.outcome in set(Outcome) else None,
+        receipt_uri=held.receipt_uri,
+        made_at=to_seconds(held.verified_at) or 0.0,
+    )

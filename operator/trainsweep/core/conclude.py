@@ -1,0 +1,106 @@
+"""What the end of a settled attempt is booked to, and whether the sweep ends there or goes on."""
+
+from __future__ import annotations
+
+from trainsweep.api.conditions import Condition, Reason
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.contract.documents import End, Outcome
+from trainsweep.core import deadlines
+from trainsweep.core.draft import Draft, find_condition
+from trainsweep.core.ends import Cause, EndClass, EndFacts, EndVerdict, classify
+from trainsweep.core.launch import class_total_limit, first_start
+from trainsweep.core.model import Proof, Settlement
+from trainsweep.core.retries import MAX_ATTEMPTS, backoff_seconds, book, with_limits
+from trainsweep.core.times import to_text
+
+
+def conclude(draft: Draft, spec: TrainSweepSpec, found: Settlement) -> None:
+    """Books the end: success, a further attempt, or the end of the sweep."""
+    attempt = draft.status.attempts[-1]
+    said = draft.observed.store.end
+    last = said if isinstance(said, End) else None
+    facts = EndFacts(
+        cause=_cause(attempt.reason),
+        stop=attempt.stop_reason,
+        outcome=found.outcome or (last.outcome if last else None),
+        driver_reason=(last.reason if last else "") or found.outcome_reason,
+        proof=found.proof,
+        message=f"{attempt.message} {last.message if last else ''}",
+    )
+    verdict = classify(facts)
+    message = (last.message if last and last.message else "") or found.outcome_message or attempt.message
+    draft.stamp_attempt("settled_at")
+    draft.set_attempt(end_class=verdict.end_class, message=message[:2048])
+    draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
+    draft.wake(draft.now)
+    if draft.observed.sweep.deletion_requested_at is not None:
+        return
+    if verdict.end_class is EndClass.SUCCESS:
+        _succeed(draft, spec, found, verdict)
+        return
+    if not verdict.permanent and attempt.number < MAX_ATTEMPTS:
+        booked = book(draft.status.retries, verdict.end_class)
+        again = draft.now + backoff_seconds(spec.failure_policy, attempt.number)
+        total = deadlines.total_at(spec, first_start(draft), class_total_limit(draft))
+        if booked is not None and (total is None or again < total):
+            draft.set(retries=booked, deadlines=draft.status.deadlines.model_copy(update={"retry": to_text(again)}))
+            words = f"Attempt {attempt.number} ended ({verdict.end_class}: {message or facts.cause})"
+            draft.state(Reason.RETRYING, f"{words}; the next one follows.")
+            draft.event(Reason.RETRYING, words, "Warning")
+            return
+        if booked is not None:
+            verdict = EndVerdict(verdict.end_class, True, Reason.DEADLINE_EXCEEDED)
+            message = f"{message or facts.cause}; deadlines.totalSeconds leaves no time for a further attempt"
+    _fail(draft, spec, facts, verdict, message)
+
+
+def _cause(reason: str) -> Cause:
+    try:
+        return Cause(reason)
+    except ValueError:
+        return Cause.UNKNOWN
+
+
+def _proof_words(draft: Draft) -> str:
+    held = find_condition(draft.status, Condition.CHECKPOINTS_VERIFIED)
+    return held.message if held is not None and held.status == "False" else ""
+
+
+def _succeed(draft: Draft, spec: TrainSweepSpec, found: Settlement, verdict: EndVerdict) -> None:
+    draft.condition(Condition.TRIALS_FINISHED, True, Reason.TRIALS_FINISHED)
+    proven = found.proof is Proof.PERSISTED and (found.required > 0 or draft.require == "None")
+    best = draft.status.best
+    text = f"best {best.value} by {best.trial}" if best else "no objective was reported"
+    if proven:
+        draft.finish(True, verdict.reason, f"{text}; {found.verified} of {found.required} owed checkpoints are proven.")
+    elif spec.checkpoints.verify.on_missing == "Warn":
+        words = _proof_words(draft) or found.message
+        draft.finish(True, Reason.COMPLETED_UNVERIFIED, f"{text}; not all owed checkpoints are proven: {words}")
+    elif found.proof is Proof.UNKNOWN:
+        words = f"The store could not be read for {spec.cleanup.max_hold_seconds} s: {found.message}"
+        draft.finish(False, Reason.VERIFICATION_TIMED_OUT, words)
+    else:
+        draft.finish(False, Reason.CHECKPOINTS_MISSING, _proof_words(draft) or found.message)
+
+
+def _fail(draft: Draft, spec: TrainSweepSpec, facts: EndFacts, verdict: EndVerdict, message: str) -> None:
+    reason, message = verdict.reason, message or facts.cause
+    if facts.outcome in (Outcome.COMPLETED, Outcome.GOAL_REACHED) and facts.proof is Proof.UNKNOWN:
+        reason = Reason.VERIFICATION_TIMED_OUT
+    if reason is Reason.RETRIES_EXHAUSTED:
+        limit = getattr(draft.status.retries, verdict.end_class.lower(), None)
+        used = (
+            f"{limit.used} of {limit.limit} retries for {verdict.end_class} ends are used" if limit else "none is left"
+        )
+        message = f"{message} ({used}; raise failurePolicy.attempts in a new sweep to allow more)"
+    if reason is Reason.UNKNOWN:
+        reason = Reason.FAILED
+        message = f"{message}: how the attempt ended is not known; it is not retried by itself."
+    if reason is Reason.CHECKPOINTS_MISSING:
+        message = f"{_proof_words(draft)} {message}".strip()
+        if spec.checkpoints.verify.on_missing == "Warn":
+            draft.finish(True, Reason.COMPLETED_UNVERIFIED, message)
+            return
+    if facts.stop and not message.startswith(facts.stop):
+        message = f"{facts.stop}: {message}"
+    draft.finish(False, reason, message)
