@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
 _SUFFIX = {
     "": Decimal(1),
@@ -67,8 +67,7 @@ def gpus(resources: Mapping[str, int | str]) -> int:
 
 def cpus(resources: Mapping[str, int | str]) -> int:
     """CPUs in a resource list as Ray counts them: rounded up."""
-    amount = parse(resources.get("cpu", 0))
-    return int(-(-amount // 1))
+    return int(parse(resources.get("cpu", 0)).to_integral_value(ROUND_CEILING))
 
 
 def text(amount: Decimal | int) -> str:
