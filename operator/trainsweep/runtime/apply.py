@@ -197,10 +197,7 @@ class _Pass:
 
     async def _create_ray_job(self, rendered: Mapping[str, Any], hold: str) -> None:
         if hold not in self._holds:
-            self._holds[hold] = HoldView(
-                hold,
-                text(mapping((await self._kube.get(HOLD, hold, self._sweep.namespace)).get("metadata")).get("uid")),
-            )
+            self._holds[hold] = hold_view(await self._kube.get(HOLD, hold, self._sweep.namespace))
         body = copy.deepcopy(dict(rendered))
         owners = owner_references(self._sweep.name, self._sweep.uid, hold, self._holds[hold].uid)
         body["metadata"] = {**body.get("metadata", {}), "ownerReferences": owners}
