@@ -1,4 +1,4 @@
-"""The CRD's CEL rules, run offline on their own text; tests/integration/api runs the same table on a real API server."""
+"""The CEL rules of the CRDs, run offline on their own text; tests/integration/api asks a real API server the same."""
 
 from __future__ import annotations
 
