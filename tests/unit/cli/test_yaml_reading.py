@@ -153,7 +153,7 @@ class TestE8Aliases:
         assert fails("a: &a 1\n---\nb: *a\n").line == 3
 
     def test_deep_nesting_is_refused(self) -> None:
-        assert "nested deeper" in fails("[" * 5000 + "]" * 5000).message
+        assert "nested deeper" in fails("[" * 300 + "]" * 300).message
 
 
 class TestE7Documents:
@@ -181,7 +181,7 @@ class TestE7Documents:
 
     def test_another_version_is_named(self) -> None:
         found = manifests(parse("f", (SWEEP % b"a").replace(b"v1alpha1", b"v2")))
-        with pytest.raises(YamlError, match="trainsweep.io/v2 is not known here: write trainsweep.io/v1alpha1"):
+        with pytest.raises(YamlError, match=r"trainsweep\.io/v2 is not known here: write trainsweep\.io/v1alpha1"):
             pick(found, "f")
 
     def test_the_class_beside_a_sweep(self) -> None:
