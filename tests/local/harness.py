@@ -1,0 +1,152 @@
+"""Runs the driver as users do, in a process of its own with a local Ray, and plays the operator beside it."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import yaml
+
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.contract import layout
+from trainsweep.contract.canonical import run_name
+from trainsweep.contract.documents import Control, Progress, Receipt, StopRequest, SweepFile, Verdict
+
+ROOT = Path(__file__).parents[2]
+UID = "0a1b2c3d-0000-4000-8000-000000000001"
+
+
+class Run:
+    """One sweep's run in a directory, over any number of attempts."""
+
+    def __init__(self, base: Path, spec: dict, source: Path, name: str = "tiny", uri: str | None = None):
+        self.base, self.spec, self.source, self.name = base, spec, source, name
+        self.run = run_name(spec)
+        self.uri = f"{(uri or f'file://{base}/store').rstrip('/')}/default/{name}/{self.run}"
+        self.root = Path(self.uri.removeprefix("file://"))
+        self.store = {"uri": self.uri}
+        self.env: dict[str, str] = {}
+        self.process: subprocess.Popen | None = None
+        self.attempt = 0
+        base.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def attempt_id(self) -> str:
+        return layout.attempt_id(self.attempt, UID)
+
+    def start(self, attempt: int = 1, *, deadline_at: float | None = None, cpus: int = 4) -> None:
+        self.attempt = attempt
+        file = SweepFile.model_validate(
+            {
+                "sweep": {"namespace": "default", "name": self.name, "uid": UID, "run": self.run},
+                "attempt": attempt,
+                "attemptId": self.attempt_id,
+                "store": self.store,
+                "spec": TrainSweepSpec.model_validate(self.spec).model_dump(
+                    mode="json", by_alias=True, exclude_none=True
+                ),
+                "deadlineAt": deadline_at,
+            }
+        )
+        self.folder = self.base / f"attempt-{attempt}"
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "sweep.json").write_bytes(file.to_json())
+        self.control_path = self.folder / "control.json"
+        self.control = Control(attempt_id=self.attempt_id)
+        environment = {
+            **os.environ,
+            **self.env,
+            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}:{self.source}",
+            "TRAINSWEEP_STATE_DIR": str(self.base / "state"),
+            "TRAINSWEEP_SWEEP_FILE": str(self.folder / "sweep.json"),
+            "TRAINSWEEP_CONTROL_FILE": str(self.control_path),
+        }
+        self.environment = environment
+        self.log = (self.folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "trainjobs", "--local", "--cpus", str(cpus)],
+            env=environment,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+
+    def write_control(self, **changes) -> None:
+        self.control = self.control.model_copy(update=changes)
+        temporary = self.control_path.with_suffix(".new")
+        temporary.write_bytes(self.control.to_json())
+        temporary.replace(self.control_path)
+
+    def ask_to_stop(self, reason: str = "Deleted", grace: int = 20) -> None:
+        self.write_control(stop=StopRequest(reason=reason, grace_seconds=grace))
+
+    def json(self, key: str):
+        return json.loads((self.root / key).read_text())
+
+    def progress(self) -> Progress | None:
+        try:
+            return Progress.model_validate_json((self.root / layout.PROGRESS).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def wait_for(self, what, seconds: float = 240):
+        """Polls until `what(progress)` holds for this attempt; the log is shown where the driver ends first."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            progress = self.progress()
+            if progress is not None and progress.attempt_id == self.attempt_id and what(progress):
+                return progress
+            if self.process.poll() is not None:
+                raise AssertionError(f"the driver ended with {self.process.returncode}:\n{self.text()[-6000:]}")
+            time.sleep(0.2)
+        raise AssertionError(f"not within {seconds} s: {self.progress()}\n{self.text()[-6000:]}")
+
+    def receipt(self) -> tuple[Receipt, str]:
+        """Waits for the next receipt that asks for a verdict: the document and its digest."""
+        answered = self.control.verdict.receipt_digest if self.control.verdict else None
+        progress = self.wait_for(lambda p: p.receipt_digest and p.receipt_digest != answered)
+        data = (self.root / layout.RECEIPT).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == progress.receipt_digest
+        return Receipt.model_validate_json(data), progress.receipt_digest
+
+    def answer(self, digest: str, result: str = "Persisted", missing=()) -> None:
+        self.write_control(verdict=Verdict(receipt_digest=digest, result=result, missing=list(missing)))
+
+    def end(self, seconds: float = 120) -> dict:
+        """Waits for the driver's end; its end.json with the exit code that was really seen."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the driver does not end:\n{self.text()[-6000:]}") from None
+        path = self.root / layout.attempt_key(self.attempt_id, layout.END)
+        return {**(json.loads(path.read_text()) if path.exists() else {}), "seen": code}
+
+    def text(self) -> str:
+        self.log.flush()
+        return (self.folder / "log").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """Ends everything that this run started: its own process group."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def trials(self) -> list[dict]:
+        lines = (self.root / layout.TRIALS).read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def example(name: str) -> dict:
+    return yaml.safe_load((ROOT / "examples" / name / "sweep.yaml").read_text())["spec"]
+
+
+def in_background(call) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,428 @@
+"""The life of one attempt: fence, train, settle, wait for the verdict, mend, end. One driver, one attempt, one RayJob.
+
+Every end is written to `end.json` where the store can be written, and said in the last line on standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from trainjobs import fence, mend
+from trainjobs.control import ControlFile
+from trainjobs.flags import Flags
+from trainjobs.logs import Tail
+from trainjobs.loop import find_loop
+from trainjobs.outcome import GOOD, DriverError, exit_code
+from trainjobs.patience import patiently
+from trainjobs.pulse import Pulse
+from trainjobs.records import FINAL, Records
+from trainjobs.settle import Damage, Settlement, best_trial, committed, settle, write_receipt
+from trainjobs.store import Store, open_store
+from trainjobs.sweep import Sweep
+from trainsweep.contract import layout
+from trainsweep.contract.documents import End, FailureReason, Outcome, Phase, Verdict
+from trainsweep.contract.owed import Require, better
+
+logger = logging.getLogger(__name__)
+
+END_LINE = "trainsweep-end: "
+"""Start of the last line on standard error, before the JSON of End: KubeRay copies the tail of the log into the RayJob."""
+
+
+class Driver:
+    """One attempt. `run` returns its exit code."""
+
+    def __init__(
+        self, sweep: Sweep, control: Path | None, tail: Tail, *, local: bool = False, cpus: int | None = None
+    ) -> None:
+        self._sweep, self._local, self._cpus, self._tail = sweep, local, cpus, tail
+        self._control_path = control
+        self._store: Store | None = None
+        self._records: Records | None = None
+        self._pulse: Pulse | None = None
+        self._flags = Flags(sweep.file.attempt_id)
+        self._ray: tuple[int, str, Any, Any] | None = None
+        self._verified = False
+        self._lost: list[str] = []
+        self._sequence = 0
+
+    def run(self) -> int:
+        """Runs the attempt to its end. Call it in the main thread."""
+        outcome, reason, message, code = Outcome.FAILED, str(FailureReason.INTERNAL), "", None
+        try:
+            self._flags.begin()
+            self._prepare()
+            outcome, reason, message = self._train()
+            outcome, reason, message = self._prove(outcome, reason, message)
+        except DriverError as error:
+            outcome, reason, message = Outcome.FAILED, str(error.reason), error.message
+        except KeyboardInterrupt:
+            outcome, reason, message = Outcome.STOPPED, "Interrupted", "interrupted before the state could be settled"
+        except Exception as error:
+            logger.exception("the driver failed")
+            outcome, reason, message = Outcome.FAILED, str(FailureReason.INTERNAL), f"{type(error).__name__}: {error}"
+        if self._pulse is not None and self._pulse.fenced is not None:
+            outcome, reason, message = Outcome.FAILED, str(FailureReason.FENCED), self._pulse.fenced.message
+        lost = bool(self._lost) and self._sweep.spec.checkpoints.verify.on_missing == "Fail"
+        code = exit_code(outcome, reason, lost=lost)
+        if lost and outcome in GOOD:
+            outcome, reason = Outcome.FAILED, str(FailureReason.CHECKPOINTS_LOST)
+        self._finish(outcome, reason, message, code)
+        return code
+
+    # --- beginning ---
+
+    def _prepare(self) -> None:
+        self._store = open_store(self._sweep.file.store)
+        own = self._sweep.file.attempt_id
+        patiently("the preflight of the store", lambda: self.store.preflight(f".preflight-{own}"), seconds=60)
+        fence.enter(self.store, self._sweep)
+        self._records = Records(self.store, self._sweep)
+        self.records.load()
+        control = ControlFile(self._control_path, own)
+        self._pulse = Pulse(self._sweep, self.store, self.records, control, self._flags, self._tail)
+        self._install_signals()
+        self.pulse.start()
+        self.store.put(layout.SWEEP, self._sweep.file.to_json())
+
+    @property
+    def store(self) -> Store:
+        """The run's store, once it is open."""
+        assert self._store is not None  # noqa: S101 - set in _prepare
+        return self._store
+
+    @property
+    def records(self) -> Records:
+        """The run's record."""
+        assert self._records is not None  # noqa: S101 - set in _prepare
+        return self._records
+
+    @property
+    def pulse(self) -> Pulse:
+        """The heartbeat."""
+        assert self._pulse is not None  # noqa: S101 - set in _prepare
+        return self._pulse
+
+    def _install_signals(self) -> None:
+        """Turns SIGTERM and the first Ctrl-C into a graceful stop. Ray sets handlers of its own in ray.init: call it after, too."""
+
+        def handle(number: int, frame: Any) -> None:
+            again = self.pulse.signal.is_set()
+            self.pulse.signal.set()
+            if number == signal.SIGINT and again:
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGTERM, handle)
+        signal.signal(signal.SIGINT, handle)
+
+    def _connect(self) -> tuple[int, str, Any, Any]:
+        """Ray, the board and what all trials share; once an attempt."""
+        if self._ray is None:
+            # Before Ray is imported here, as the user's module says whether torch is needed at all.
+            _, backend = find_loop(self._sweep.spec.training.entrypoint)
+            from trainjobs import board, cluster
+            from trainjobs.trial import TrialSetup
+
+            concurrent, resource = cluster.connect(self._sweep, local=self._local, cpus=self._cpus)
+            self._install_signals()
+            handle = board.start()
+            filesystem, root = self.store.filesystem()
+            spec = self._sweep.spec
+            setup = TrialSetup(
+                entrypoint=spec.training.entrypoint,
+                backend=backend,
+                constants=dict(spec.training.config),
+                metric=self._sweep.metric,
+                mode=self._sweep.mode,
+                workers=self._sweep.workers,
+                cpus=self._sweep.cpus,
+                gpus=self._sweep.gpus,
+                worker_restarts=spec.failure_policy.worker_restarts,
+                keep=spec.checkpoints.retention.per_trial,
+                root=root,
+                filesystem=filesystem,
+                needs_epoch=spec.trials.early_stopping is not None
+                or (spec.trials.stop is not None and spec.trials.stop.max_epochs is not None),
+            )
+            self._ray = (concurrent, resource, handle, setup)
+            self.pulse.concurrent = concurrent
+            self.pulse.raise_flag = lambda: handle.stop.remote()
+        return self._ray
+
+    # --- training ---
+
+    def _train(self) -> tuple[Outcome, str, str]:
+        known = self._known_end()
+        if known is not None:
+            logger.info("nothing is left to train: %s", known[0])
+            return known
+        for record in self.records:
+            self._sweep.space.recall(record.index, dict(record.parameters))
+            if record.state in FINAL:
+                value = None if record.state == "Failed" else record.best_value
+                self._sweep.space.observe(record.index, value, maximize=self._sweep.mode == "Maximize")
+        return self._round(self._sweep.file.attempt_id, self.records.unfinished(), {})
+
+    def _known_end(self) -> tuple[Outcome, str, str] | None:
+        """The end that the record of earlier attempts already says."""
+        goal, counts = self._sweep.spec.objective.goal, self.records.counts()
+        limit = self._sweep.spec.trials.max_failed
+        if goal is not None:
+            for record in self.records:
+                if record.best_value is not None and not better(goal, record.best_value, self._sweep.mode):
+                    self._close_running()
+                    return Outcome.GOAL_REACHED, "", f"{record.trial} reached the goal"
+        if limit is not None and counts.failed > limit:
+            return Outcome.MAX_FAILED_TRIALS, "", self._failed_message()
+        return None if self.records.unfinished() else self._all_ended()
+
+    def _close_running(self) -> None:
+        for record in self.records:
+            if record.state in ("Running", "Proposed"):
+                self.records.update(record.index, state="EarlyStopped")
+
+    def _failed_message(self) -> str:
+        failed = [r for r in self.records if r.state == "Failed"]
+        last = f"; {failed[-1].trial}: {failed[-1].error}" if failed else ""
+        return f"{len(failed)} of {self._sweep.count} trials failed{last}"
+
+    def _all_ended(self) -> tuple[Outcome, str, str]:
+        counts = self.records.counts()
+        if counts.succeeded + counts.early_stopped == 0:
+            return Outcome.FAILED, str(FailureReason.NO_TRIAL_SUCCEEDED), self._failed_message()
+        return Outcome.COMPLETED, "", self._failed_message() if counts.failed else ""
+
+    def _round(self, name: str, indices: list[int], targets: dict[int, int]) -> tuple[Outcome, str, str]:
+        """One run of Tune and what it means for the attempt."""
+        from trainjobs.tunerun import Watch, run_tune
+
+        concurrent, resource, handle, setup = self._connect()
+        from trainjobs.cluster import wait_until_idle
+
+        watch = Watch()
+        watch.first_report_at = self.pulse.watch.first_report_at if self.pulse.watch is not None else None
+        self.pulse.watch = watch
+        if not targets and self.pulse.stop is None:
+            self.pulse.enter(Phase.RUNNING)
+        if self.pulse.stop is None and self.pulse.fenced is None:
+            try:
+                run_tune(
+                    self._sweep,
+                    self.records,
+                    watch,
+                    setup,
+                    handle,
+                    name=name,
+                    indices=indices,
+                    concurrent=concurrent,
+                    resource=resource,
+                    committed=self._has_checkpoint,
+                    targets=targets,
+                )
+            except Exception as error:
+                raise _driver_error(error) or error from None
+            wait_until_idle(resource)
+        if self.pulse.fenced is not None:
+            raise self.pulse.fenced
+        for index in watch.completed:
+            record = self.records.get(index)
+            if record is not None and record.state == "Running":
+                self.records.update(index, state="Succeeded")
+        self._catch_up()
+        if watch.goal:
+            self._close_running()
+            return Outcome.GOAL_REACHED, "", ""
+        if watch.too_many_failed:
+            return Outcome.MAX_FAILED_TRIALS, "", self._failed_message()
+        if not self.records.unfinished():
+            return self._all_ended()
+        if self.pulse.stop is not None:
+            return self.pulse.stop.outcome, self.pulse.stop.reason, f"stopped: {self.pulse.stop.reason}"
+        raise DriverError(
+            FailureReason.INTERNAL, f"Tune ended with {len(self.records.unfinished())} trials not finished"
+        )
+
+    def _has_checkpoint(self, index: int) -> bool:
+        record = self.records.get(index)
+        return record is not None and bool(committed(self.store, self._sweep, record))
+
+    def _catch_up(self) -> None:
+        """Takes over what was committed after Tune looked last: snapshots are ahead of Tune's results."""
+        for record in self.records:
+            if record.state in FINAL and record.best_value is not None:
+                continue
+            for item in patiently("reading snapshots", partial(committed, self.store, self._sweep, record)):
+                if item.value is not None and item.step >= record.step:
+                    state = record.state
+                    self.records.report(record.index, item.step, item.value)
+                    self.records.update(record.index, state="Running" if state == "Proposed" else state)
+        patiently("writing the record", self.records.flush)
+
+    # --- settlement ---
+
+    def _prove(self, outcome: Outcome, reason: str, message: str) -> tuple[Outcome, str, str]:
+        """Receipt, verdict, mending, until the owed checkpoints are proven or cannot be."""
+        mends: Counter[str] = Counter()
+        while True:
+            self.pulse.receipt_digest = None
+            self.pulse.enter(Phase.SETTLING)
+            patiently("writing the record", self.records.flush)
+            settlement = patiently("the settlement", partial(settle, self.store, self._sweep, self.records, outcome))
+            self.pulse.best = best_trial(settlement.states, self.records, self._sweep.mode)
+            damaged = list(settlement.damaged)
+            if not damaged or not self._mendable(damaged, mends, outcome):
+                damaged += self._ask(settlement, outcome, reason, message)
+                if not damaged:
+                    break
+                if not self._mendable(damaged, mends, outcome):
+                    self._lost = sorted({str(d) for d in damaged})
+                    message = f"not in the store as the receipt says: {', '.join(self._lost)}"
+                    break
+            outcome, reason, message = self._mend(damaged, mends, outcome, reason, message)
+        if self._verified and outcome in GOOD:
+            self._retain()
+        return outcome, reason, message
+
+    def _ask(self, settlement: Settlement, outcome: Outcome, reason: str, message: str) -> list[Damage]:
+        """Writes a receipt and waits for the operator's second look; returns what it found missing."""
+        self._sequence += 1
+        _, digest = patiently(
+            "writing the receipt",
+            lambda: write_receipt(
+                self.store,
+                self._sweep,
+                self.records,
+                settlement,
+                sequence=self._sequence,
+                outcome=outcome,
+                reason=reason,
+                message=message,
+            ),
+        )
+        if not settlement.owed:
+            self._verified = self._sweep.spec.checkpoints.require is Require.NONE
+            return []
+        if settlement.damaged:
+            return []  # nothing to ask: our own look says that it is damaged, and it cannot be mended
+        self.pulse.receipt_digest = digest
+        self.pulse.enter(Phase.WAITING_FOR_VERDICT)
+        verdict = self._wait_for_verdict(digest)
+        if verdict is None:
+            logger.warning("no verdict in time: the operator looks later, while the cluster is held")
+            return []
+        self._verified = verdict.result == "Persisted"
+        logger.info("verdict: %s", verdict.result)
+        return [Damage(m.trial, m.checkpoint, m.file, m.problem) for m in verdict.missing]
+
+    def _wait_for_verdict(self, digest: str) -> Verdict | None:
+        end = time.monotonic() + self._sweep.spec.checkpoints.verify.timeout_seconds
+        while time.monotonic() < end:
+            if self.pulse.fenced is not None:
+                raise self.pulse.fenced
+            verdict = self.pulse.verdict
+            if verdict is not None and verdict.receipt_digest == digest:
+                return verdict
+            time.sleep(0.2)
+        return None
+
+    def _mendable(self, damaged: list[Damage], mends: Counter[str], outcome: Outcome) -> bool:
+        """Whether training again may help: a stop leaves no time for it, and retries are finite."""
+        if outcome not in GOOD or self.pulse.stop is not None:
+            return False
+        retries = self._sweep.spec.failure_policy.trial_retries
+        return all(mends[d.trial] < retries for d in damaged)
+
+    def _mend(
+        self, damaged: list[Damage], mends: Counter[str], outcome: Outcome, reason: str, message: str
+    ) -> tuple[Outcome, str, str]:
+        trials = {d.trial for d in damaged}
+        logger.warning("mending: %s", ", ".join(str(d) for d in damaged))
+        self._verified = False
+        self.pulse.receipt_digest = None
+        self.pulse.enter(Phase.MENDING, ", ".join(sorted(trials)))
+        before = {r.index: r for r in self.records if r.trial in trials}
+        for index, record in before.items():
+            keys = {d.checkpoint for d in damaged if d.trial == record.trial}
+            patiently("mending", partial(mend.rewind, self.store, self._sweep, record, keys))
+            self.records.update(index, state="Running")
+            mends[record.trial] += 1
+        targets = {index: record.step for index, record in before.items()}
+        name = f"{self._sweep.file.attempt_id}-mend-{sum(mends.values())}"
+        new_outcome, new_reason, new_message = self._round(name, list(before), targets)
+        for index, record in before.items():
+            now = self.records.get(index)
+            if now is not None and now.state == "Succeeded":
+                self.records.update(index, state=record.state)
+        if self.pulse.stop is not None:
+            return new_outcome, new_reason, new_message
+        return outcome, reason, message
+
+    def _retain(self) -> None:
+        keep = self._sweep.spec.checkpoints.retention.keep_trials
+        if keep is None or self._sweep.spec.checkpoints.require is not Require.BEST_TRIAL:
+            return
+        best = self.pulse.best
+        sign = -1 if self._sweep.mode == "Maximize" else 1
+        ranked = sorted(
+            (r for r in self.records if r.state in FINAL),
+            key=lambda r: (
+                best is None or r.trial != best.trial,  # the proven one stays, whatever the ranking says
+                r.best_value is None,
+                sign * (r.best_value or 0.0),
+                r.index,
+            ),
+        )
+        try:
+            gone = mend.retire(self.store, self._sweep, ranked, keep)
+            logger.info("retention: %d trial(s) lost their checkpoints", gone)
+        except DriverError as error:
+            logger.warning("retention: %s", error.message)  # what stays too long breaks no promise
+
+    # --- end ---
+
+    def _finish(self, outcome: Outcome, reason: str, message: str, code: int) -> None:
+        end = End(
+            attempt_id=self._sweep.file.attempt_id,
+            outcome=outcome,
+            reason=reason[:64],
+            message=message[:1000],
+            ended_at=time.time(),
+            verified=self._verified,
+            exit_code=code,
+        )
+        if self._pulse is not None:
+            self._pulse.enter(Phase.ENDED, message or str(outcome))
+            self._pulse.close()
+        if self._store is not None and reason != FailureReason.FENCED:
+            try:
+                self._store.create(layout.attempt_key(end.attempt_id, layout.END), end.to_json())
+            except DriverError as error:
+                logger.error("end.json cannot be written: %s", error.message)
+        self._flags.end()
+        if self._ray is not None:
+            import ray
+
+            ray.shutdown()
+        sys.stdout.flush()
+        print(f"{END_LINE}{end.to_json().decode()}", file=sys.stderr, flush=True)
+
+
+def _driver_error(error: BaseException | None) -> DriverError | None:
+    """A DriverError among an error's causes: Tune wraps what a searcher raises."""
+    while error is not None:
+        if isinstance(error, DriverError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def usage_end(message: str) -> None:
+    """The last line of a driver that never got as far as a sweep."""
+    print(f"{END_LINE}{message}", file=sys.stderr, flush=True)

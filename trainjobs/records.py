@@ -1,0 +1,131 @@
+"""The sweep's own record of its trials, kept in `trials.jsonl`: what was proposed, how far it came, how it ended.
+
+This record, not Tune's pickles, is what a later attempt continues from (docs/decisions). S3 cannot append, so the whole
+file is written anew; a proposal is in the store before its trial starts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainjobs.outcome import DriverError
+from trainjobs.store import Store
+from trainjobs.sweep import Sweep, trial_name
+from trainsweep.contract import layout
+from trainsweep.contract.documents import FailureReason, TrialCounts, TrialRecord
+from trainsweep.contract.owed import better
+
+FINAL = frozenset({"Succeeded", "EarlyStopped", "Failed"})
+
+
+class Records:
+    """All known trials by index. Thread-safe: the heartbeat reads while Tune's callbacks write."""
+
+    def __init__(self, store: Store, sweep: Sweep) -> None:
+        self._store, self._sweep = store, sweep
+        self._lock = threading.RLock()
+        self._by_index: dict[int, TrialRecord] = {}
+        self._dirty = False
+
+    def load(self) -> None:
+        """Reads what earlier attempts recorded and checks that it belongs to this sweep's configuration."""
+        text = self._store.get(layout.TRIALS)
+        if text is None:
+            return
+        for line in text.splitlines():
+            if not line.strip():
+                continue
+            try:
+                record = TrialRecord.model_validate_json(line)
+            except ValidationError as error:
+                raise DriverError(
+                    FailureReason.INVALID_SWEEP,
+                    f"{layout.TRIALS} of the run cannot be read: {error.errors()[0]['msg']}",
+                ) from None
+            if record.config_hash != self._sweep.hash(record.parameters):
+                raise DriverError(
+                    FailureReason.INVALID_SWEEP,
+                    f"{record.trial} was recorded with another configuration: the run's prefix holds another sweep. "
+                    "Set another spec.runKey",
+                )
+            self._by_index[record.index] = record
+
+    def __iter__(self) -> Iterator[TrialRecord]:
+        """The records in the order of their indices."""
+        with self._lock:
+            return iter([self._by_index[i] for i in sorted(self._by_index)])
+
+    def get(self, index: int) -> TrialRecord | None:
+        """The record of an index."""
+        with self._lock:
+            return self._by_index.get(index)
+
+    def propose(self, index: int, parameters: dict[str, Any]) -> TrialRecord:
+        """Records a proposal and writes it before anybody can act on it."""
+        record = TrialRecord(
+            index=index,
+            trial=trial_name(index),
+            state="Proposed",
+            parameters=parameters,
+            config_hash=self._sweep.hash(parameters),
+            attempt_id=self._sweep.file.attempt_id,
+        )
+        with self._lock:
+            self._by_index[index] = record
+            self._dirty = True
+        self.flush()
+        return record
+
+    def update(self, index: int, **changes: Any) -> TrialRecord:
+        """Changes a record in memory; `flush` writes it."""
+        with self._lock:
+            record = self._by_index[index].model_copy(update={**changes, "attempt_id": self._sweep.file.attempt_id})
+            if record != self._by_index[index]:
+                self._by_index[index] = record
+                self._dirty = True
+            return record
+
+    def report(self, index: int, step: int, value: float) -> TrialRecord:
+        """Notes a committed report of a running trial."""
+        with self._lock:
+            old = self._by_index[index]
+            best = old.best_value
+            if best is None or better(value, best, self._sweep.mode):
+                best = value
+            return self.update(index, state="Running", step=max(step, 0), value=value, best_value=best)
+
+    def flush(self) -> None:
+        """Writes the file if something changed."""
+        with self._lock:
+            if not self._dirty:
+                return
+            lines = [r.to_json() for r in self]
+            # Under the lock: an older text must never overwrite a newer one.
+            self._store.put(layout.TRIALS, b"\n".join(lines) + b"\n")
+            self._dirty = False
+
+    def counts(self) -> TrialCounts:
+        """Trials by state; what was never proposed is pending."""
+        with self._lock:
+            states = [r.state for r in self._by_index.values()]
+        running = states.count("Running")
+        final = sum(s in FINAL for s in states)
+        return TrialCounts(
+            expected=self._sweep.count,
+            succeeded=states.count("Succeeded"),
+            early_stopped=states.count("EarlyStopped"),
+            failed=states.count("Failed"),
+            running=running,
+            pending=max(0, self._sweep.count - final - running),
+        )
+
+    def unfinished(self) -> list[int]:
+        """Indices that have to run: recorded ones that are not final, then those that were never proposed."""
+        with self._lock:
+            return [
+                i for i in range(self._sweep.count) if i not in self._by_index or self._by_index[i].state not in FINAL
+            ]

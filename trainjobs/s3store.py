@@ -1,0 +1,251 @@
+"""A run below a prefix in S3 or a store that speaks its protocol.
+
+Credentials come from the default chain of boto3 and of pyarrow, never from the sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from trainjobs.store import Entry, Store, StoreError, denied, probe_filesystem, unavailable
+from trainsweep.contract.layout import Location
+
+T = TypeVar("T")
+
+_CHUNK = 1 << 20
+_DENIED = {
+    "AccessDenied",
+    "AllAccessDisabled",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "InvalidToken",
+    "AccountProblem",
+    "403",
+    "Forbidden",
+    "XAdminUserNotFound",  # versitygw's word for an unknown key
+}
+_CHANGED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+_ABSENT = {"NoSuchKey", "404", "NotFound"}
+
+
+class S3Store(Store):
+    """Objects of one run in a bucket."""
+
+    def __init__(self, location: Location, region: str | None, endpoint: str | None) -> None:
+        super().__init__(location)
+        self.region, self.endpoint = region, endpoint
+        session = boto3.session.Session()
+        self.effective_region = region or session.region_name or "us-east-1"
+        options: dict[str, Any] = {
+            "retries": {"mode": "standard", "max_attempts": 6},
+            "connect_timeout": 10,
+            "read_timeout": 60,
+        }
+        if endpoint:
+            # Many S3-compatible stores know neither virtual hosts nor the newer trailing checksums.
+            options |= {
+                "s3": {"addressing_style": "path"},
+                "request_checksum_calculation": "when_required",
+                "response_checksum_validation": "when_required",
+            }
+        self.client: Any = session.client(
+            "s3", region_name=self.effective_region, endpoint_url=endpoint, config=Config(**options)
+        )
+
+    def _call(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except ClientError as error:
+            raise self._explain(what, error) from None
+        except BotoCoreError as error:
+            name = type(error).__name__
+            if name in (
+                "NoCredentialsError",
+                "PartialCredentialsError",
+                "CredentialRetrievalError",
+                "TokenRetrievalError",
+            ):
+                raise denied(
+                    f"no usable credentials for {self.location.uri}: {error}. Set storage.serviceAccountName to one with "
+                    "an identity that can write there, or give the pods credentials by training.envFrom"
+                ) from None
+            where = self.endpoint or f"S3 in {self.effective_region}"
+            raise unavailable(f"{what}: {where} cannot be reached: {error}") from None
+
+    def _explain(self, what: str, error: ClientError) -> StoreError:
+        info = error.response.get("Error", {})
+        code, text = str(info.get("Code", "")), str(info.get("Message", ""))
+        meta = error.response.get("ResponseMetadata", {})
+        home = meta.get("HTTPHeaders", {}).get("x-amz-bucket-region")
+        bucket, status = self.location.bucket, meta.get("HTTPStatusCode")
+        if code == "NoSuchBucket":
+            return denied(f"bucket {bucket} does not exist: create it or correct storage.uri")
+        if code in ("PermanentRedirect", "301", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"):
+            known = f"lies in {home}" if home else "lies in another region"
+            return denied(f"bucket {bucket} {known}, not in {self.effective_region}: set storage.region")
+        if code in _DENIED or status == 403:
+            return denied(
+                f"{what} is denied ({code}): {text or 'the credentials may not do this'} [{self.location.uri}]"
+            )
+        if code == "ExpiredToken":
+            return unavailable(f"{what}: the credentials have expired")
+        return unavailable(f"{what} failed ({code}, HTTP {status}): {text}")
+
+    def _key(self, key: str) -> str:
+        return self.location.key(key)
+
+    def get(self, key: str) -> bytes | None:
+        """See Store."""
+        found = self.tagged(key)
+        return None if found is None else found[0]
+
+    def tagged(self, key: str) -> tuple[bytes, str] | None:
+        """See Store; the tag is the ETag."""
+
+        def call() -> tuple[bytes, str] | None:
+            try:
+                answer = self.client.get_object(Bucket=self.location.bucket, Key=self._key(key))
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _ABSENT:
+                    return None
+                raise
+            return answer["Body"].read(), answer["ETag"]
+
+        return self._call(f"reading {key}", call)
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """See Store."""
+        try:
+            answer = self.client.get_object(Bucket=self.location.bucket, Key=self._key(key))
+            yield from answer["Body"].iter_chunks(_CHUNK)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") in _ABSENT:
+                raise FileNotFoundError(key) from None
+            raise self._explain(f"reading {key}", error) from None
+        except BotoCoreError as error:
+            raise unavailable(f"reading {key}: {error}") from None
+
+    def put(self, key: str, data: bytes) -> None:
+        """See Store."""
+        self._call(
+            f"writing {key}",
+            lambda: self.client.put_object(Bucket=self.location.bucket, Key=self._key(key), Body=data),
+        )
+
+    def _conditional(self, key: str, data: bytes, **condition: str) -> bool:
+        def call() -> bool:
+            try:
+                self.client.put_object(Bucket=self.location.bucket, Key=self._key(key), Body=data, **condition)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _CHANGED:
+                    return False
+                raise
+            return True
+
+        return self._call(f"writing {key}", call)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """See Store. A retry inside botocore may meet its own first write: equal bytes count as ours."""
+        return self._conditional(key, data, IfNoneMatch="*") or self.get(key) == data
+
+    def replace(self, key: str, data: bytes, tag: str) -> bool:
+        """See Store."""
+        return self._conditional(key, data, IfMatch=tag) or self.get(key) == data
+
+    def _pages(self, prefix: str) -> Iterator[dict[str, Any]]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.location.bucket, Prefix=prefix)
+        for page in pages:
+            yield from page.get("Contents", [])
+
+    def entries(self, prefix: str) -> list[Entry]:
+        """See Store."""
+        base, full = self._key(""), self._key(prefix.rstrip("/") + "/" if prefix else "")
+
+        def call() -> list[Entry]:
+            return [
+                Entry(item["Key"].removeprefix(base), item["Size"], item["LastModified"].timestamp())
+                for item in self._pages(full)
+                if not item["Key"].endswith("/")  # pyarrow's directory markers
+            ]
+
+        return self._call(f"listing {prefix}", call)
+
+    def _remove(self, full_keys: list[str]) -> None:
+        for start in range(0, len(full_keys), 1000):
+            batch = [{"Key": k} for k in full_keys[start : start + 1000]]
+            request = {"Bucket": self.location.bucket, "Delete": {"Objects": batch, "Quiet": True}}
+            answer = self._call("deleting objects", partial(self.client.delete_objects, **request))
+            for error in answer.get("Errors", [])[:1]:
+                raise denied(f"deleting {error.get('Key')} is refused: {error.get('Code')} {error.get('Message', '')}")
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """See Store."""
+        self._remove([self._key(k) for k in keys])
+
+    def delete_tree(self, prefix: str) -> None:
+        """See Store."""
+        full = self._key(prefix.rstrip("/") + "/")
+        self._remove(self._call(f"listing {prefix}", lambda: [item["Key"] for item in self._pages(full)]))
+
+    def filesystem(self) -> tuple[Any, str]:
+        """See Store.
+
+        Without `check_directory_existence_before_creation` every parent of the prefix is written as a marker object,
+        which a role limited to the prefix may not do. pyarrow's own time-outs (1 s and 3 s) are too short for S3 under load.
+        """
+        from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+        options: dict[str, Any] = {"region": self.effective_region}
+        if self.endpoint:
+            parts = urlsplit(self.endpoint)
+            options |= {"endpoint_override": parts.netloc + parts.path.rstrip("/"), "scheme": parts.scheme}
+        fs = S3FileSystem(
+            check_directory_existence_before_creation=True,
+            connect_timeout=10,
+            request_timeout=60,
+            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=8),
+            **options,
+        )
+        return fs, f"{self.location.bucket}/{self.location.prefix}"
+
+    def preflight(self, probe: str) -> None:
+        """See Store: boto3 first, for its clear errors, then the file system that Tune and Train will use."""
+        bucket = self.location.bucket
+        head = self._call(f"looking at bucket {bucket}", lambda: self._head())
+        home = head.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
+        if home and home != self.effective_region and not self.endpoint:
+            raise denied(f"bucket {bucket} lies in {home}, not in {self.effective_region}: set storage.region")
+        self.put(probe, b"trainsweep")
+        if self.get(probe) != b"trainsweep":
+            raise unavailable(f"{self.location.uri} reads back other bytes than were written")
+        if self.create(probe, b"other"):
+            raise denied(
+                f"the store at {self.endpoint} overwrites an object in spite of If-None-Match: it cannot hold write-once "
+                "markers, and two drivers could run at once. Use a store with conditional writes"
+            )
+        self.delete([probe])
+        fs, root = self.filesystem()
+        try:
+            probe_filesystem(fs, root, probe)
+        except OSError as error:
+            text = str(error)
+            if "ACCESS_DENIED" in text or "403" in text:
+                raise denied(f"writing below {self.location.uri} with pyarrow is denied: {text}") from None
+            raise unavailable(f"writing below {self.location.uri} with pyarrow failed: {text}") from None
+
+    def _head(self) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = self.client.head_bucket(Bucket=self.location.bucket)
+        except ClientError as error:
+            # HEAD has no body: a plain 404 here means the bucket.
+            if str(error.response.get("Error", {}).get("Code")) in ("404", "NoSuchBucket", "NotFound"):
+                error.response["Error"]["Code"] = "NoSuchBucket"
+            raise
+        return answer

@@ -1,0 +1,110 @@
+"""What a worker knows about its trial, and the question whether it should stop."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+POLL_SECONDS = 0.5
+
+
+@dataclass
+class Session:
+    """One worker's view of its trial, for the life of the loop."""
+
+    trial: str
+    config_hash: str
+    epoch: int = 0
+    """Finished epochs as last reported or loaded."""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """Metrics as last reported or loaded, averaged."""
+    reports: int = 0
+    """Reports of this loop, to see whether it reported at all."""
+    stopped: bool = False
+    """Whether the loop was told to stop."""
+    calls: int = 0
+    board: Any = None
+    asked: Any = None
+    asked_at: float = 0.0
+
+
+_current: Session | None = None
+
+
+def begin(session: Session) -> None:
+    """Makes a session the process's current one."""
+    global _current
+    _current = session
+
+
+def current() -> Session:
+    """The session of this worker.
+
+    Raises:
+        RuntimeError: outside of a trial of a sweep.
+    """
+    if _current is None:
+        raise RuntimeError(
+            "this works only inside a training loop that a sweep runs: use `trainsweep run FILE --local`, "
+            "or give the loop its state by hand in a test"
+        )
+    return _current
+
+
+def _flag(session: Session) -> bool:
+    """The stop flag as far as it is known here; never waits."""
+    import ray
+
+    if session.board is None:
+        return False
+    if session.asked is None:
+        if time.monotonic() - session.asked_at < POLL_SECONDS:
+            return False
+        session.asked, session.asked_at = session.board.stop_requested.remote(), time.monotonic()
+    ready, _ = ray.wait([session.asked], timeout=0)
+    if not ready:
+        return False
+    answer, session.asked = session.asked, None
+    try:
+        return bool(ray.get(answer))
+    except ray.exceptions.RayError:
+        return False  # the board is gone with the driver: whoever took it ends this process too
+
+
+def _agree(flag: bool) -> bool:
+    """One answer for all ranks: True where any of them has seen the flag."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        if torch.distributed.get_world_size() == 1:
+            return flag
+        cuda = torch.distributed.get_backend() == "nccl"
+        box = torch.tensor([int(flag)], device="cuda" if cuda else "cpu")
+        torch.distributed.all_reduce(box, op=torch.distributed.ReduceOp.MAX)
+        return bool(box.item())
+    import ray.train
+
+    if ray.train.get_context().get_world_size() == 1:
+        return flag
+    from ray.train.collective import broadcast_from_rank_zero
+
+    return bool(broadcast_from_rank_zero(flag))
+
+
+def stop_requested(every: int = 1) -> bool:
+    """Whether the sweep was asked to stop. Call it at batch or epoch boundaries, then report a checkpoint and return.
+
+    With several workers the call is a collective: every rank must call it equally often, and all get the same answer.
+
+    Args:
+        every: only each so-many-th call asks the other ranks; 10 or more keeps the cost out of short batches.
+    """
+    session = current()
+    if session.stopped:
+        return True
+    session.calls += 1
+    if session.calls % every:
+        return False
+    session.stopped = _agree(_flag(session))
+    return session.stopped

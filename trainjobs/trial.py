@@ -1,0 +1,156 @@
+"""One trial: a Tune function trainable that builds a trainer of its own, as Ray 2.58 wants it.
+
+Everything Tune hands in stands under one key; the loop sees only its constants and parameters.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+import ray.train
+import ray.tune
+from ray.tune.integration.ray_train import TuneReportCallback
+
+from trainjobs import board
+from trainjobs.loop import run_worker
+from trainsweep.contract import layout
+from trainsweep.contract.snapshot import EPOCH
+
+logger = logging.getLogger(__name__)
+
+KEY = "__trainsweep__"
+
+
+@dataclass(frozen=True)
+class TrialSetup:
+    """What is equal for all trials of an attempt."""
+
+    entrypoint: str
+    backend: str
+    """`torch` or `none`."""
+    constants: dict[str, Any]
+    metric: str
+    mode: str
+    workers: int
+    cpus: int
+    gpus: int
+    worker_restarts: int
+    keep: int
+    root: str
+    filesystem: Any
+    needs_epoch: bool
+    """Whether something is decided by `epoch`: then a report without it is an error."""
+
+
+class ReportError(ValueError):
+    """A report that cannot be used. A retry would only repeat it."""
+
+
+def check_report(metrics: dict[str, Any], metric: str, needs_epoch: bool, count: int) -> dict[str, Any]:
+    """The metrics as Tune gets them, always with an `epoch`.
+
+    Args:
+        metrics: as rank 0 reported them.
+        metric: the objective.
+        needs_epoch: see TrialSetup.
+        count: reports of this trial so far, this one included.
+
+    Raises:
+        ReportError: naming what was reported and what is expected.
+    """
+    reported = ", ".join(repr(k) if k != k.strip() else k for k in sorted(map(str, metrics))) or "nothing"
+    if metric not in metrics:
+        raise ReportError(f"reported: {reported}; expected: {metric}")
+    value = metrics[metric]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ReportError(f"reported: {metric} = {value!r}; expected: a finite number")
+    epoch = metrics.get(EPOCH)
+    if epoch is None and not needs_epoch:
+        return {**metrics, EPOCH: count}
+    if isinstance(epoch, bool) or not isinstance(epoch, (int, float)) or epoch != int(epoch) or epoch < 0:
+        raise ReportError(f"reported: {reported}; expected: {EPOCH}, the number of finished epochs, a whole number")
+    return {**metrics, EPOCH: int(epoch)}
+
+
+class ReportCallback(TuneReportCallback):
+    """Forwards a committed report to Tune after a look at it: Tune itself would end the whole sweep over a missing metric."""
+
+    def __init__(self, setup: TrialSetup, index: int) -> None:
+        super().__init__()
+        self._setup, self._index, self._count = setup, index, 0
+
+    def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
+        """See Ray's UserCallback; runs in Train's controller once the checkpoint is committed."""
+        self._count += 1
+        try:
+            checked = check_report(metrics[0], self._setup.metric, self._setup.needs_epoch, self._count)
+        except ReportError as error:
+            ray.get(board.find().note.remote(self._index, board.FAILED, str(error)))
+            raise
+        super().after_report(run_context, [checked, *metrics[1:]], checkpoint)
+
+
+def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, Any]) -> Any:
+    scaling = ray.train.ScalingConfig(
+        num_workers=setup.workers,
+        use_gpu=setup.gpus > 0,
+        resources_per_worker={"CPU": setup.cpus, **({"GPU": setup.gpus} if setup.gpus else {})},
+    )
+    run = ray.train.RunConfig(
+        name=layout.train_run(identity["trial"], identity["configHash"]),
+        storage_path=f"{setup.root}/{layout.TRAIN}",
+        storage_filesystem=setup.filesystem,
+        callbacks=[ReportCallback(setup, identity["index"])],
+        checkpoint_config=ray.train.CheckpointConfig(
+            num_to_keep=setup.keep,
+            checkpoint_score_attribute=setup.metric,
+            checkpoint_score_order="max" if setup.mode == "Maximize" else "min",
+        ),
+        # All three budgets are finite: two of them are unlimited by default.
+        failure_config=ray.train.FailureConfig(
+            max_failures=setup.worker_restarts,
+            controller_failure_limit=setup.worker_restarts,
+            max_preemption_failures=setup.worker_restarts,
+        ),
+    )
+    config = {
+        "trial": identity["trial"],
+        "configHash": identity["configHash"],
+        "entrypoint": setup.entrypoint,
+        "loop": {**setup.constants, **parameters},
+    }
+    common: dict[str, Any] = {"train_loop_config": config, "scaling_config": scaling, "run_config": run}
+    if setup.backend == "torch":
+        from ray.train.torch import TorchTrainer
+
+        from trainjobs.torchbackend import ProbingTorchConfig
+
+        return TorchTrainer(run_worker, torch_config=ProbingTorchConfig(), **common)
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
+
+    return DataParallelTrainer(run_worker, **common)
+
+
+def run_trial(config: dict[str, Any], setup: TrialSetup) -> None:
+    """Trains one trial to its end; Tune runs this in an actor on the head, where it holds one slot."""
+    identity, parameters = config[KEY], config["parameters"]
+    index = identity["index"]
+    # Train's controller hands over one report a poll: its default of 2 s would be the shortest epoch.
+    os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "1")
+    os.environ.setdefault("RAY_TRAIN_COLLECTIVE_TIMEOUT_S", "600")
+    here = board.find()
+    try:
+        result = _trainer(setup, identity, parameters).fit()
+    except Exception:
+        if board.FAILED in ray.get(here.notes.remote(index)):
+            # Returned, not raised: Tune's retries would only repeat it. The driver reads the note.
+            logger.warning("%s failed for good", identity["trial"])
+            return
+        raise
+    if result.return_value == board.STOPPED:
+        ray.get(here.note.remote(index, board.STOPPED, "the loop ended on the stop flag"))
