@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -102,7 +103,7 @@ class S3Store:
         where = full_key(self._location, key)
         try:
             answer = self._client.get_object(Bucket=self._location.bucket, Key=where, Range=f"bytes=0-{limit}")
-            with answer["Body"] as body:
+            with closing(answer["Body"]) as body:
                 # A store that ignores Range still is read no further than this.
                 data: bytes = body.read(limit + 1)
         except ClientError as error:
@@ -159,7 +160,8 @@ class S3Store:
         """See `Store`."""
         try:
             answer = self._client.get_object(Bucket=self._location.bucket, Key=full_key(self._location, key))
-            with answer["Body"] as body:
+            # closing(): as a context manager a StreamingBody gives the raw response, which knows no iter_chunks.
+            with closing(answer["Body"]) as body:
                 yield from body.iter_chunks(CHUNK)
         except StoreError:
             raise
