@@ -111,10 +111,11 @@ class Cluster:
                 say(f"'{self.name}' is up already")
                 return False
             if self.state_dir.exists():
-                with step(f"'{self.name}' was killed earlier: cleaning up what it left"):
+                with step(f"'{self.name}' was killed or never became ready: cleaning up what it left"):
                     cleanup.remove(self.name)
             self._began = True
             self._up()
+            self._ready_file.touch()
         return True
 
     def _up(self) -> None:
@@ -167,8 +168,12 @@ class Cluster:
 
     @property
     def alive(self) -> bool:
-        """The API server's process runs."""
-        return self.processes.alive("kube-apiserver")
+        """It came up once and its API server's process runs."""
+        return self._ready_file.exists() and self.processes.alive("kube-apiserver")
+
+    @property
+    def _ready_file(self) -> Path:
+        return self.state_dir / "ready"
 
     # -- facts --------------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,6 @@ _COREFILE = """\
 cluster.local in-addr.arpa {{
     bind {address}
     errors
-    reload 0s
     kubernetes cluster.local in-addr.arpa {{
         kubeconfig {kubeconfig}
         ttl 5

@@ -8,12 +8,11 @@ import (
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/reload"
 )
 
 // In CoreDNS the order of this list is the order of the plugin chain.
 func init() {
-	dnsserver.Directives = []string{"reload", "bind", "health", "errors", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "health", "errors", "kubernetes"}
 }
 
 func main() { coremain.Run() }
