@@ -206,6 +206,14 @@ OLD_SELF: dict[str, tuple[Changes, ...]] = {
         {"search.initialPoints": None},
         {"search.algorithm": {"tpe": {}}},
     ),
+    "search.parameters": (
+        {
+            "search.parameters": [
+                {"name": "width", "categorical": {"values": [64, 128]}},
+                {"name": "lr", "float": {"min": 1e-5, "max": 0.1, "log": True}},
+            ]
+        },
+    ),
     "trials": ({"trials.count": 5}, {"trials.maxConcurrent": 3}, {"trials.maxConcurrent": None}),
     "runKey": ({"runKey": "b"}, {"runKey": None}),
     "className": ({"className": "b"}, {"className": None}),

@@ -23,8 +23,18 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def check_spec(spec: TrainSweepSpec) -> list[Problem]:
     """All that is wrong between the fields of a spec, as (field path, message) pairs."""
-    checks = (_steps, _points, _grid, _config, _env, _runtime_env, _class_independent_storage)
+    checks = (_values, _steps, _points, _grid, _config, _env, _runtime_env, _class_independent_storage)
     return [problem for check in checks for problem in check(spec)]
+
+
+def _values(spec: TrainSweepSpec) -> Iterator[Problem]:
+    for p, parameter in enumerate(spec.search.parameters):
+        values = parameter.categorical.values if parameter.categorical is not None else []
+        for i, value in enumerate(values):
+            first = next(j for j, other in enumerate(values) if same(value, other))
+            if first < i:
+                path = f"spec.search.parameters[{p}].categorical.values[{i}]"
+                yield path, f"{shown(value)} is the same value as {shown(values[first])} at [{first}]: remove one"
 
 
 def _steps(spec: TrainSweepSpec) -> Iterator[Problem]:

@@ -114,13 +114,14 @@ class IntRange(ApiModel):
 class Categorical(ApiModel):
     """One of several values, without an order."""
 
-    # CEL cannot see values without a type: list type and bounds speak for them, and `trainsweep.api.checks`.
+    # CEL cannot see values without a type: bounds speak for them here, `trainsweep.api.checks` for duplicates. A list
+    # of type set would refuse duplicates at once, but may be reordered under an immutable rule, and order makes a grid.
 
     values: list[Scalar] = Field(
         min_length=2,
         max_length=64,
         description="The values: strings, numbers or booleans, none twice (1 and 1.0 are one value, true is another).",
-        json_schema_extra=schema(**{"x-kubernetes-list-type": "set"}),
+        json_schema_extra=schema(**{"x-kubernetes-list-type": "atomic"}),
     )
 
 

@@ -244,6 +244,13 @@ class TrainSweepSpec(ApiModel):
         ),
         immutable("objective", "set another spec.runKey in a new sweep, or create the sweep under another name"),
         immutable("search", "create a sweep under another name for another search space"),
+        Rule(
+            # Lists of type map are equal in any order; the order of parameters is the order of a grid's points.
+            "self.search.parameters.map(p, p.name) == oldSelf.search.parameters.map(p, p.name)",
+            "is immutable: put the parameters back into their order",
+            ".search.parameters",
+            "FieldValueForbidden",
+        ),
         immutable("trials", "create a sweep under another name; the number of trials and their concurrency are fixed"),
         immutable("runKey", "delete the sweep and create it again with the new runKey"),
         immutable("className", "delete the sweep and create it again with the other class"),

@@ -174,13 +174,6 @@ def _array(value: list[Any], schema: Schema, path: str) -> list[Problem]:
         problems.append((path, f"has {len(value)} entries, at least {schema['minItems']} are needed"))
     for i, child in enumerate(value):
         problems += _node(child, schema["items"], f"{path}[{i}]")
-    if schema.get("x-kubernetes-list-type") == "set" and not problems:
-        for i, child in enumerate(value):
-            first = next(j for j, other in enumerate(value) if same(child, other))
-            if first < i:
-                problems.append(
-                    (f"{path}[{i}]", f"{shown(child)} is the same value as {shown(value[first])} at [{first}]")
-                )
     if schema.get("x-kubernetes-list-type") == "map" and not problems:
         keys = schema["x-kubernetes-list-map-keys"]
         seen: dict[tuple[Any, ...], int] = {}

@@ -55,6 +55,14 @@ def test_a_grid_takes_no_initial_points() -> None:
     assert found == [("spec.search.initialPoints", "a grid tries every point already: remove initialPoints")]
 
 
+def test_C3_equal_values_are_refused_whatever_their_spelling() -> None:
+    path = "search.parameters[1].categorical.values"
+    assert check({path: [1, 1.0, True, "1"]}) == [
+        (f"spec.{path}[1]", "1.0 is the same value as 1 at [0]: remove one"),
+    ]
+    assert [p for p, _ in check({path: ["a", "b", "a", "b"]})] == [f"spec.{path}[2]", f"spec.{path}[3]"]
+
+
 class TestInitialPoints:
     @pytest.mark.parametrize(
         ("point", "path", "words"),

@@ -66,11 +66,6 @@ def test_E4_a_whole_float_is_an_integer(count: float) -> None:
     assert type(resolved.trials.count) is int
 
 
-def test_C3_equal_values_are_refused_whatever_their_spelling() -> None:
-    (problem,) = problems({VALUES: [1, 1.0, True]})
-    assert problem == (f"spec.{VALUES}[1]", "1.0 is the same value as 1 at [0]")
-
-
 def test_C3_values_keep_their_types() -> None:
     values = resolve(changed({VALUES: [1, True, "1", 0.5]}), None).search.parameters[1].categorical
     assert values is not None
