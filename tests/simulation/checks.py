@@ -1,0 +1,216 @@
+"""The invariants, checked at every write of the operator and after every change in the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.kuberay import attempt_of, live
+from trainsweep.contract import labels
+from trainsweep.contract.documents import Outcome
+from trainsweep.core.model import FINALIZER
+from trainsweep.core.times import to_seconds
+from trainsweep.runtime.kube import EVENT, HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Kind, Object
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+HONEST_UNPROVEN = ("NothingToVerify", "FilesMissing", "ReceiptInvalid")
+"""Reasons of CheckpointsVerified with which a last attempt may go: a look was made, and this is what it found."""
+UNSEEN = ("StoreUnreadable", "StoreDenied", "WaitingForReceipt")
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+def condition(sweep: Object, kind: str) -> tuple[str, str]:
+    """Status and reason of a condition."""
+    for item in (sweep.get("status") or {}).get("conditions", ()):
+        if item["type"] == kind:
+            return item["status"], item["reason"]
+    return "", ""
+
+
+class Checks:
+    """Watches one world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.writes: list[tuple[str, str]] = []
+        self.events: list[str] = []
+        self.jobs_made: dict[str, set[str]] = {}
+        self._latched: dict[str, tuple[str, str]] = {}
+        self._counts: dict[str, tuple[int, dict[str, int]]] = {}
+        self.quiet = False
+        """At rest: any write is a violation."""
+
+    def fail(self, rule: str, message: str) -> None:
+        raise Violation(f"{rule}: {message}")
+
+    # ------------------------------------------------------------------ writes of the operator
+
+    def _written(self, verb: str, plural: str) -> None:
+        (self.events if plural == EVENT.plural else self.writes).append((verb, plural))  # type: ignore[arg-type]
+        if self.quiet:
+            self.fail("I6", f"{verb} {plural} at rest")
+
+    def on_create(self, kind: Kind, body: Mapping[str, Any]) -> None:
+        if kind is EVENT:
+            self._written("create", kind.plural)
+            return
+        sweep = self.world.sweep()
+        name = body["metadata"]["name"]
+        if kind is RAY_JOB:
+            uid = body["metadata"]["labels"][labels.SWEEP_UID]
+            if sweep is None or sweep["metadata"]["uid"] != uid:
+                self.fail("I9", f"RayJob {name} is posted for a sweep that is gone")
+                return
+            if condition(sweep, "Finished")[0] == "True":
+                self.fail("I4", f"RayJob {name} is posted for a terminal sweep")
+            if FINALIZER not in (sweep["metadata"].get("finalizers") or ()):
+                self.fail("write-ahead", "a RayJob before the finalizer")
+            attempts = (sweep.get("status") or {}).get("attempts", [])
+            if not attempts or attempts[-1]["rayJob"] != name:
+                self.fail("write-ahead", f"RayJob {name} is posted before it is recorded")
+            owners = {o["kind"]: o["uid"] for o in body["metadata"]["ownerReferences"]}
+            hold = self.world.server.find(HOLD, f"{name}-hold")
+            if hold is not None and owners["TrainSweepHold"] != hold["metadata"]["uid"]:
+                self.fail("write-ahead", "a RayJob that another hold owns")
+
+    def on_patch(self, kind: Kind, before: Object, body: Mapping[str, Any]) -> None:
+        if kind is SWEEP:
+            extra = set(body) - {"metadata"} or set(body["metadata"]) - {"uid", "resourceVersion", "finalizers"}
+            if extra:
+                self.fail("I7", f"the sweep's {extra} is patched")
+        if kind is RAY_JOB and "spec" in body:
+            spec = body["spec"]
+            if set(spec) - {"ttlSecondsAfterFinished", "activeDeadlineSeconds"}:
+                self.fail("I2", f"{set(spec)} of the RayJob is patched")
+            if spec.get("ttlSecondsAfterFinished", 1) < before["spec"].get("ttlSecondsAfterFinished", 0):
+                self._may_release(before, "its lease is cut")
+        if kind is RAY_CLUSTER:
+            self.fail("I2", "a RayCluster is patched")
+
+    def on_delete(self, kind: Kind, before: Object) -> None:
+        if kind is RAY_JOB:
+            self._may_release(before, "it is deleted")
+        elif kind is HOLD:
+            job = self.world.server.find(RAY_JOB, before["metadata"]["name"].removesuffix("-hold"))
+            if job is not None and live(job):
+                self._may_release(job, "its hold is deleted")
+        else:
+            self.fail("I2", f"a {kind.kind} is deleted")
+
+    def on_written(self, kind: Kind, verb: str, before: Object, after: Object | None) -> None:
+        self._written(verb, kind.plural)
+        if after is before and verb != "delete":
+            self.fail("I6", f"{verb} of {kind.plural} changes nothing")
+
+    # ------------------------------------------------------------------ releases
+
+    def _may_release(self, job: Object, how: str) -> None:
+        sweep, meta = self.world.sweep(), job["metadata"]
+        if sweep is None or meta["labels"].get(labels.SWEEP_UID) != sweep["metadata"]["uid"]:
+            self.fail("I2", f"RayJob {meta['name']}: {how}, and it is another sweep's")
+            return
+        status = sweep.get("status") or {}
+        attempt = next((a for a in status.get("attempts", []) if a["rayJob"] == meta["name"]), None)
+        if attempt is None or "releasedAt" not in attempt:
+            self.fail("I2", f"RayJob {meta['name']}: {how}, and the status does not say so")
+            return
+        deleting = sweep["metadata"].get("deletionTimestamp")
+        if "settledAt" not in attempt:
+            asked = labels.FORCE_RELEASE in (sweep["metadata"].get("annotations") or {})
+            over = deleting and self.world.now >= (to_seconds(deleting) or 0) + self.world.grace()
+            if not (attempt.get("reason") == "Forced" and deleting and (asked or over)):
+                self.fail("I2", f"RayJob {meta['name']}: {how} without a settlement")
+            return
+        if self._had_nothing(attempt):
+            return
+        self._settled_truly(sweep, attempt, meta["name"], how)
+
+    def _had_nothing(self, attempt: Object) -> bool:
+        """No driver of it ever started: there is nothing that could have been settled."""
+        return f"{attempt['number']}-{self.world.uid8()}" not in self.world.store.started
+
+    def _settled_truly(self, sweep: Object, attempt: Object, name: str, how: str) -> None:
+        verified, reason = condition(sweep, "CheckpointsVerified")
+        number = attempt["number"]
+        if number != sweep["status"].get("attempt"):
+            return
+        own = f"{number}-{self.world.uid8()}"
+        if verified == "True":
+            digest = sweep["status"]["checkpoints"].get("receiptDigest", "")
+            if (own, digest) not in self.world.store.proofs:
+                self.fail("I2", f"RayJob {name}: {how}, verified, but no look has ever found it so")
+        elif reason in UNSEEN:
+            ended = to_seconds(attempt["endedAt"]) or 0.0
+            if self.world.now < ended + self.world.max_hold() and not sweep["metadata"].get("deletionTimestamp"):
+                self.fail("I2", f"RayJob {name}: {how} with {reason} before the longest hold is over")
+            if sweep["metadata"].get("deletionTimestamp") and not self._may_skip(attempt):
+                self.fail("I2", f"RayJob {name}: {how} with {reason} in a deletion")
+        elif reason not in HONEST_UNPROVEN:
+            self.fail("I2", f"RayJob {name}: {how} with CheckpointsVerified={verified} {reason}")
+
+    def _may_skip(self, attempt: Object) -> bool:
+        ended = to_seconds(attempt["endedAt"]) or 0.0
+        return self.world.now >= ended + self.world.max_hold()
+
+    # ------------------------------------------------------------------ the world
+
+    def on_change(self, plural: str, before: Object | None, after: Object | None) -> None:
+        if plural == SWEEP.plural and after is not None:
+            self._sweep(before, after)
+        elif plural == RAY_JOB.plural and before is None and after is not None:
+            meta = after["metadata"]
+            self.jobs_made.setdefault(meta["name"], set()).add(meta["uid"])
+            self._one_alive(meta["labels"].get(labels.SWEEP_UID, ""))
+        elif plural == POD.plural and before is None and after is not None:
+            self._one_alive(after["metadata"]["labels"].get(labels.SWEEP_UID, ""))
+
+    def _one_alive(self, uid: str) -> None:
+        server = self.world.server
+        numbers = {attempt_of(j) for j in server.selected(RAY_JOB, f"{labels.SWEEP_UID}={uid}") if live(j)}
+        numbers |= {attempt_of(p) for p in server.selected(POD, f"{labels.SWEEP_UID}={uid}")}
+        if len(numbers) > 1:
+            self.fail("I1", f"attempts {sorted(numbers)} live at the same time")
+
+    def _sweep(self, before: Object | None, after: Object) -> None:
+        uid = after["metadata"]["uid"]
+        status = after.get("status") or {}
+        used = {name: r.get("used", 0) for name, r in (status.get("retries") or {}).items()}
+        number = status.get("attempt", 0)
+        if uid in self._counts:
+            old_number, old_used = self._counts[uid]
+            if number < old_number or any(used.get(k, 0) < v for k, v in old_used.items()):
+                self.fail("I3", f"counters went back: {old_number} {old_used} -> {number} {used}")
+            if number > old_number + 1:
+                self.fail("I3", f"attempt {number} follows {old_number}")
+        for name, retry in (status.get("retries") or {}).items():
+            if retry.get("used", 0) > retry.get("limit", 0):
+                self.fail("I3", f"{name}: {retry}")
+        if number > 1 + sum(used.values()):
+            self.fail("I3", f"attempt {number} with {used} booked")
+        self._counts[uid] = (number, used)
+        reasons = {c["type"] for c in status.get("conditions", ())}
+        if {"Reconciling", "Stalled"} <= reasons:
+            self.fail("API", "Reconciling and Stalled at the same time")
+        if condition(after, "Finished")[0] == "True":
+            said = condition(after, "Succeeded")
+            if self._latched.setdefault(uid, said) != said:
+                self.fail("I4", f"terminal {self._latched[uid]} became {said}")
+            if before is not None and condition(before, "Finished")[0] != "True":
+                self._finished(after, said)
+        elif uid in self._latched:
+            self.fail("I4", "Finished was True")
+
+    def _finished(self, sweep: Object, said: tuple[str, str]) -> None:
+        if said[0] != "True":
+            return
+        own = f"{sweep['status']['attempt']}-{self.world.uid8()}"
+        receipt = self.world.store.receipts.get(own)
+        if receipt is None or receipt.outcome not in (Outcome.COMPLETED, Outcome.GOAL_REACHED):
+            self.fail("success", f"{said[1]} without a receipt that says so")
+        if said[1] != "CompletedUnverified" and not any(a == own for a, _ in self.world.store.proofs):
+            self.fail("success", f"{said[1]} without a look that found everything")
