@@ -10,7 +10,7 @@ from trainsweep.api.resolve import merge
 BUCKET, REGION, METRIC = "trainsweep", "us-east-1", "val_loss"
 
 
-def sweep(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+def sweep(name: str, namespace: str = "sweeps", **spec: Any) -> dict[str, Any]:
     """A sweep of two trials with short times; `spec` is merged over it."""
     base: dict[str, Any] = {
         "objective": {"metric": METRIC, "mode": "Minimize"},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tests.integration.operator.doubles.driver import Script
+from tests.integration.operator.concurrent import concurrent
 from tests.integration.operator.sweeps import states, sweep
 from tests.integration.operator.world import World
 
 
-def test_a_sweep_succeeds_is_verified_while_it_runs_and_then_released(world: World, namespace: str) -> None:
-    body = world.submit(sweep("happy", namespace), Script())
+@concurrent
+def test_a_sweep_succeeds_is_verified_while_it_runs_and_then_released(world: World) -> None:
+    body = world.submit(sweep("happy"))
     done = world.ended(body)
     assert states(done) == {
         "Finished": "True/Completed",
@@ -26,12 +27,12 @@ def test_a_sweep_succeeds_is_verified_while_it_runs_and_then_released(world: Wor
     assert status["best"]["trial"] == "t0001"
     assert status["best"]["value"] == "0.7"
     assert status["checkpoints"]["verified"] == status["checkpoints"]["required"] == 1
-    (run,) = world.runs(namespace, "happy")
+    (run,) = world.runs(body)
     # The verdict reached the driver while its job still ran: that is the promise.
     assert [v.result for v in run.verdicts] == ["Persisted"]
     assert status["checkpoints"]["receiptDigest"] == run.receipts[0]
     assert world.pods(body) == []
     assert world.holds(body) == []
-    assert "finalizers" not in world.sweep(namespace, "happy")["metadata"]
+    assert "finalizers" not in world.sweep(body)["metadata"]
     (job,) = world.rayjobs(body)
     assert job["status"]["jobStatus"] == "SUCCEEDED"

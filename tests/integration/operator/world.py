@@ -20,13 +20,14 @@ from tests.integration.operator.doubles.kuberay import KubeRayDouble
 from tests.integration.operator.process import ROOT, Operator
 from tests.integration.operator.sweeps import condition, states
 from trainsweep.contract import labels
-from trainsweep.runtime.kube import HOLD, POD, RAY_JOB, SWEEP, SWEEP_CLASS, Kind
+from trainsweep.runtime.kube import EVENT, HOLD, POD, RAY_JOB, SWEEP, SWEEP_CLASS, Kind
 
 NAMESPACE_KIND = Kind("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCOUNT = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 CRD = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 SYSTEM, RELEASE = "trainsweep-system", "trainsweep"
 OPERATOR_USER = f"system:serviceaccount:{SYSTEM}:{RELEASE}"
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts/{name}",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}",
@@ -46,7 +47,7 @@ class World:
     def __post_init__(self) -> None:
         self.api = Api(self.cluster.kubeconfig, "integration-tests")
         for key, value in self.cluster.env().items():
-            if key.startswith("AWS_"):
+            if key.startswith("AWS_") and "ENDPOINT" not in key:
                 os.environ[key] = value  # the drivers' credentials
         self.drivers = Drivers(lambda: self.kuberay.pods)
         self.kuberay = KubeRayDouble(Api(self.cluster.kubeconfig, "kuberay-double"), self.drivers)
@@ -63,7 +64,7 @@ class World:
         self.established(
             "trainsweeps.trainsweep.io", "trainsweepclasses.trainsweep.io", "trainsweepholds.trainsweep.io"
         )
-        self.kubeconfig = self._operator_kubeconfig()
+        self.kubeconfig = self._kubeconfig(RELEASE)
         if kuberay:
             self.install_kuberay()
             self.kuberay.start()
@@ -83,8 +84,8 @@ class World:
                 lambda name=name: condition(self.api.get(CRD, name), "Established").get("status") == "True", name
             )
 
-    def _operator_kubeconfig(self) -> Path:
-        path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{RELEASE}/token"
+    def _kubeconfig(self, account: str) -> Path:
+        path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -101,7 +102,7 @@ class World:
             "contexts": [{"name": "x", "context": {"cluster": "c", "user": "operator"}}],
             "current-context": "x",
         }
-        target = self.folder / f"{self.cluster.name}-operator.kubeconfig"
+        target = self.folder / f"{self.cluster.name}-{account}.kubeconfig"
         target.write_text(yaml.safe_dump(config))
         return target
 
@@ -126,11 +127,34 @@ class World:
         self.operators.append(made)
         return made
 
+    def nobody(self) -> Path:
+        """Kubeconfig of a ServiceAccount without any right."""
+        if self.api.get(ACCOUNT, "nobody", SYSTEM) is None:
+            self.api.create(ACCOUNT, {"metadata": {"name": "nobody"}}, SYSTEM)
+        return self._kubeconfig("nobody")
+
+    def may(self, user: str, verb: str, resource: str, namespace: str) -> bool:
+        """`kubectl auth can-i VERB RESOURCE -n NAMESPACE --as USER`."""
+        name, _, sub = resource.partition("/")
+        plural, _, group = name.partition(".")
+        wanted = {"verb": verb, "group": group, "resource": plural, "subresource": sub, "namespace": namespace}
+        groups = ["system:authenticated"]
+        if user.startswith("system:serviceaccount:"):
+            groups += ["system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}"]
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "groups": groups, "resourceAttributes": wanted},
+        }
+        return bool(
+            self.api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"]
+        )
+
     def close(self) -> None:
         """Ends all that runs here."""
         for operator in self.operators:
             operator.kill()
-        self.kuberay.stop() if self.kuberay._thread.is_alive() else None
+        self.kuberay.stop()
 
     # ---------------------------------------------------------------------------------------------------------- sweeps
 
@@ -141,15 +165,40 @@ class World:
             self.drivers.script(meta["namespace"], meta["name"], *scripts)
         return self.api.create(SWEEP, body, meta["namespace"])
 
-    def sweep(self, namespace: str, name: str) -> Object:
+    def sweep(self, body: Object) -> Object:
         """A sweep as it is now."""
-        found = self.api.get(SWEEP, name, namespace)
-        assert found is not None, f"sweep {namespace}/{name} is gone"
+        meta = body["metadata"]
+        found = self.api.get(SWEEP, meta["name"], meta["namespace"])
+        assert found is not None, f"sweep {meta['namespace']}/{meta['name']} is gone"
         return found
 
-    def runs(self, namespace: str, name: str) -> list[Run]:
+    def patch(self, body: Object, change: Mapping[str, Any]) -> None:
+        """A merge patch of a sweep."""
+        self.api.patch(SWEEP, body["metadata"]["name"], change, body["metadata"]["namespace"])
+
+    def delete(self, body: Object, policy: str = "Background") -> None:
+        """Deletes a sweep."""
+        self.api.delete(SWEEP, body["metadata"]["name"], body["metadata"]["namespace"], policy=policy)
+
+    def runs(self, body: Object) -> list[Run]:
         """What its drivers did, attempt by attempt."""
-        return self.drivers.runs(namespace, name)
+        return self.drivers.runs(body["metadata"]["namespace"], body["metadata"]["name"])
+
+    def training(self, body: Object, attempt: int = 1) -> Run:
+        """Waits until an attempt has trained all but its last epoch, and the operator has seen it."""
+
+        def probe() -> Run | None:
+            runs = self.runs(body)
+            return runs[attempt - 1] if len(runs) >= attempt and len(runs[attempt - 1].trained) >= 3 else None
+
+        run: Run = self.until(probe, f"{body['metadata']['name']}: attempt {attempt} trains")
+        self.reaches(body, "Succeeded", "Unknown", "Running")
+        return run
+
+    def events(self, body: Object) -> list[Object]:
+        """Events on a sweep."""
+        meta = body["metadata"]
+        return [e for e in self.api.list(EVENT, meta["namespace"]) if e["involvedObject"]["uid"] == meta["uid"]]
 
     def rayjobs(self, body: Object) -> list[Object]:
         """RayJobs of a sweep, whatever their owners."""
@@ -187,7 +236,7 @@ class World:
 
         def probe() -> Object | None:
             nonlocal seen
-            seen = self.sweep(meta["namespace"], meta["name"])
+            seen = self.sweep(body)
             found = condition(seen, kind)
             good = found.get("status") == status and (not reason or found.get("reason") == reason)
             return seen if good else None
@@ -220,8 +269,8 @@ class World:
 
     # ------------------------------------------------------------------------------------------------------------ logs
 
-    def audit(self, namespace: str, *, user: str = OPERATOR_USER, writes: bool = True) -> list[dict[str, Any]]:
-        """Requests of a user in a namespace, in the order of the API server's audit log."""
+    def audit(self, namespace: str, *, user: str = OPERATOR_USER) -> list[dict[str, Any]]:
+        """Writes of a user ("" for all) in a namespace, refused ones too, in the order of the audit log."""
         found = []
         for line in self.cluster.audit_log.read_text(errors="replace").splitlines():
             try:
@@ -229,9 +278,8 @@ class World:
             except ValueError:
                 continue  # the line that is being written
             ref = event.get("objectRef") or {}
-            if event["user"]["username"] != user or ref.get("namespace") != namespace:
-                continue
-            if writes == (event["verb"] in ("create", "update", "patch", "delete", "deletecollection")):
+            ours = user in ("", event["user"]["username"])
+            if ours and event["verb"] in WRITES and ref.get("namespace") == namespace:
                 found.append(event)
         return found
 

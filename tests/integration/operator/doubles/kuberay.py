@@ -75,6 +75,8 @@ class KubeRayDouble:
     def __init__(self, api: Api, jobs: Jobs, *, start_seconds: float = 0.3, linger_seconds: float = 0.7) -> None:
         self._api, self._jobs = api, jobs
         self.start_seconds, self.linger_seconds = start_seconds, linger_seconds
+        self.unschedulable: set[str] = set()
+        """Names of sweeps whose pods find no node."""
         self._wake = threading.Event()
         self._stop = threading.Event()
         changed = self._wake.set
@@ -95,7 +97,8 @@ class KubeRayDouble:
         self._wake.set()
         for mirror in (self.rayjobs, self.clusters, self.pods):
             mirror.stop()
-        self._thread.join(10)
+        if self._thread.is_alive():
+            self._thread.join(10)
 
     def head_of(self, namespace: str, cluster: str) -> Object | None:
         """The head pod of a RayCluster that is not being deleted."""
@@ -377,6 +380,12 @@ class KubeRayDouble:
         if "deletionTimestamp" in meta:
             if since(meta["deletionTimestamp"]) >= self.linger_seconds and POD_FINALIZER in meta.get("finalizers", []):
                 self._api.patch(POD, meta["name"], {"metadata": {"finalizers": None}}, meta["namespace"])
+            return
+        if pod["status"]["phase"] == "Pending" and meta["labels"].get("trainsweep.io/sweep") in self.unschedulable:
+            if not pod["status"].get("conditions"):
+                words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+                why = _condition("PodScheduled", "False", "Unschedulable", words)
+                self._api.patch(POD, meta["name"], {"status": {"conditions": [why]}}, meta["namespace"], sub="status")
             return
         if pod["status"]["phase"] == "Pending" and since(meta["creationTimestamp"]) >= self.start_seconds:
             names = [c["name"] for c in pod["spec"]["containers"]]

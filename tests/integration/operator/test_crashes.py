@@ -1,0 +1,79 @@
+"""The operator dies, and it changes the outcome of nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.integration.operator.concurrent import concurrent
+from tests.integration.operator.doubles.api import Object
+from tests.integration.operator.doubles.driver import Script
+from tests.integration.operator.sweeps import condition, sweep
+from tests.integration.operator.world import World
+from trainsweep.runtime.crash import POINTS
+
+
+def went_well_once(world: World, body: Object) -> None:
+    """One attempt, one RayJob ever, one verdict, nothing left."""
+    done = world.ended(body)
+    namespace = body["metadata"]["namespace"]
+    assert condition(done, "Succeeded")["reason"] == "Completed"
+    assert condition(done, "CheckpointsVerified")["reason"] == "Verified"
+    assert [a["number"] for a in done["status"]["attempts"]] == [1]
+    made = [e for e in world.audit(namespace) if e["verb"] == "create" and e["objectRef"]["resource"] == "rayjobs"]
+    assert [e["responseStatus"]["code"] for e in made].count(201) == 1
+    (run,) = world.runs(body)
+    assert {v.result for v in run.verdicts} == {"Persisted"}
+    world.until(lambda: "finalizers" not in world.sweep(body)["metadata"], "finalizer gone", 20)
+    assert world.holds(body) == []
+    assert world.pods(body) == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+@concurrent
+def test_killed_at_a_named_point_the_next_process_reaches_the_same_end(world: World, point: str) -> None:
+    namespace = world.namespace(f"crash-{point}")
+    operator = world.operator(f"crash-{point}", namespace).start(TRAINSWEEP_CRASH_AT=point)
+    body = world.submit(sweep("survivor", namespace))
+    assert operator.wait(120) == 137, operator.tail()
+    assert condition(world.sweep(body), "Finished").get("status") != "True"
+    operator.start()
+    went_well_once(world, body)
+    operator.terminate()
+
+
+@concurrent
+def test_killed_at_the_same_point_again_and_again_it_still_launches_one_rayjob(world: World) -> None:
+    """Three processes die right after the status is written, the fourth lives."""
+    namespace = world.namespace("crash-thrice")
+    operator = world.operator("crash-thrice", namespace)
+    body = world.submit(sweep("survivor", namespace))
+    for point in ("after-finalizer", "after-status", "after-post"):
+        operator.start(TRAINSWEEP_CRASH_AT=point)
+        assert operator.wait(120) == 137, operator.tail()
+    operator.start()
+    went_well_once(world, body)
+    operator.terminate()
+
+
+@concurrent
+def test_dead_while_the_training_ends_it_looks_within_the_hold(world: World) -> None:
+    """KubeRay's lease keeps the cluster; without an answer in time the driver ends, and the look is made afterwards."""
+    namespace = world.namespace("crash-late")
+    operator = world.operator("crash-late", namespace).start()
+    script = Script(hold=threading.Event())
+    spec = {"checkpoints": {"verify": {"timeoutSeconds": 10}}}
+    body = world.submit(sweep("survivor", namespace, **spec), script)
+    run = world.training(body)
+    operator.kill()
+    script.hold.set()
+    world.until(lambda: run.state == "SUCCEEDED", "the driver ends without a verdict")
+    assert run.verdicts == []
+    assert world.pods(body) != []
+    operator.start()
+    done = world.ended(body)
+    assert condition(done, "Succeeded")["reason"] == "Completed"
+    assert condition(done, "CheckpointsVerified")["reason"] == "Verified"
+    assert done["status"]["checkpoints"]["source"] == "Receipt"
+    operator.terminate()
