@@ -31,9 +31,20 @@ _LEFTOVER_FOLDERS = (
 
 
 def note_existing(state: Path) -> None:
-    """Record which of the fixed folders were there before the node starts, so that they stay."""
-    present = [str(folder) for folder in _LEFTOVER_FOLDERS if folder.exists()]
-    (state / "folders-before").write_text("\n".join(present))
+    """Record which of the fixed folders were there before the first node starts, so that they stay."""
+    if not _other_nodes(state):
+        present = [str(folder) for folder in _LEFTOVER_FOLDERS if folder.exists()]
+        _noted().write_text("\n".join(present))
+
+
+def _noted() -> Path:
+    return paths.state_root() / "folders-before"
+
+
+def _other_nodes(state: Path) -> bool:
+    """Another full cluster is recorded: it uses the fixed folders too."""
+    others = [record.parent for record in paths.state_root().glob("*/instance.json") if record.parent != state]
+    return any(found and not found.control_plane_only for found in (instances.load(other.name) for other in others))
 
 
 def remove(name: str) -> None:
@@ -117,25 +128,28 @@ def _remove_strays(instance: Instance) -> None:
         with contextlib.suppress(OSError):
             if os.readlink(link).startswith(f"{state}/"):
                 link.unlink()
-    for file in Path("/var/lib/cni/results").glob(f"{instance.cgroup}-*"):
+    results = Path("/var/lib/cni/results")
+    for file in results.glob(f"{instance.cgroup}-*-eth0"):
+        sandbox = file.name.removeprefix(f"{instance.cgroup}-").removesuffix("-eth0")
+        (results / f"cni-loopback-{sandbox}-lo").unlink(missing_ok=True)
         file.unlink(missing_ok=True)
     # A shim's socket has a fixed folder; its bundle, in our state, has recorded the name.
     for file in instance.state.glob("containerd/state/io.containerd.runtime.v2.task/*/*/address"):
         socket = Path(file.read_text().strip().removeprefix("unix://"))
         if str(socket).startswith("/run/containerd/s/"):
             socket.unlink(missing_ok=True)
-    listed = instance.state / "folders-before"
-    before = set(listed.read_text().splitlines()) if listed.exists() else {str(one) for one in _LEFTOVER_FOLDERS}
-    others = [one for one in paths.state_root().glob("*/instance.json") if one.parent != instance.state]
-    for folder in () if others else _LEFTOVER_FOLDERS:
+    if _other_nodes(instance.state) or not _noted().exists():
+        return
+    before = _noted().read_text().splitlines()
+    for folder in _LEFTOVER_FOLDERS:
         if str(folder) not in before:
             _remove_left_behind(folder)
+    _noted().unlink()
 
 
 def _remove_left_behind(folder: Path) -> None:
     if folder.name == "device-plugins" and folder.exists():
         for file in folder.iterdir():
-            if file.is_socket() or file.name in ("DEPRECATION", "kubelet_internal_checkpoint"):
-                file.unlink()
+            file.unlink()  # the folder was not there before our kubelet came
     with contextlib.suppress(OSError):
         folder.rmdir()
