@@ -1,4 +1,4 @@
-"""What runs inside the Ray cluster (and on a laptop): the driver of a sweep, its trials, and helpers for training loops.
+"""What runs inside the Ray cluster (and on a laptop): the driver of a sweep, its trials, helpers for training loops.
 
 Nothing here knows Kubernetes or the operator: both sides meet in `trainsweep.contract`.
 

@@ -6,9 +6,10 @@ Example:
     ...     train_one_epoch()
     ...     trainjobs.report({"loss": loss}, model=model, optimizer=optimizer, sampler=sampler)
 
-Files: `progress.json` (epoch, metrics, own state), `state.pt` (model, optimizer, scheduler; rank 0), `rank-<r>.pt` (random
-numbers and data position of each rank), a manifest of each rank. `state.pt` loads with `weights_only=True`. A model sharded over ranks
-(FSDP) does not go in here: write rank-unique files with `torch.distributed.checkpoint` and report the directory.
+Files: `progress.json` (epoch, metrics, own state), `state.pt` (model, optimizer, scheduler; rank 0), `rank-<r>.pt`
+(random numbers and data position of each rank), a manifest of each rank. All load with `weights_only=True`.
+A model sharded over ranks (FSDP) does not go in here: write rank-unique files with `torch.distributed.checkpoint` and
+report the directory.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def read(
     config_hash: str | None = None,
     device: Any = "cpu",
 ) -> Resume:
-    """Reads a checkpoint from a local folder into the given objects; the counterpart of `save`, also outside of a sweep.
+    """Reads a checkpoint from a local folder into the given objects: the counterpart of `save`, outside of a sweep too.
 
     A rank that the checkpoint does not know (more workers than before) starts with fresh random numbers.
 
@@ -216,7 +217,7 @@ def load(
 ) -> Resume:
     """Loads the trial's newest committed checkpoint into the given objects; a fresh start where there is none.
 
-    Call it on every rank before the first epoch. Everything is loaded to the CPU first and moved by the objects themselves.
+    Call it on every rank before the first epoch. All is loaded to the CPU first and moved by the objects themselves.
 
     Raises:
         CheckpointMismatchError: see `read`.

@@ -44,7 +44,7 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
     if one > have:
         raise DriverError(
             FailureReason.INVALID_SWEEP,
-            f"training.workers: one trial takes {one} CPUs, this machine has {have}: lower workers.count or resources.cpu",
+            f"training.workers: one trial takes {one} CPUs, this machine has {have}: lower count or resources.cpu",
         )
     at_once = min(wanted, max(1, have // one) if one else wanted)
     if at_once < wanted:
@@ -73,7 +73,7 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
 
 
 def _start_here(**options: Any) -> None:
-    """Starts Ray on this machine. Ray gives its own processes 30 s, a fixed limit that a busy laptop may pass: try again."""
+    """Starts Ray on this machine. Ray gives its own processes 30 s, fixed, which a busy laptop may pass: try again."""
     for tries_left in (2, 1, 0):
         try:
             ray.init(**options)

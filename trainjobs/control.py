@@ -1,7 +1,7 @@
 """What the operator tells this driver: the control document, polled as a file.
 
-In the cluster it is a downwardAPI file made from the head pod's annotation: the kubelet swaps a symlink when it changes,
-so it is opened anew by path each time. It may be absent, empty, or meant for another attempt.
+In the cluster it is a downwardAPI file made from the head pod's annotation: the kubelet swaps a symlink when it
+changes, so it is opened anew by path each time. It may be absent, empty, or meant for another attempt.
 """
 
 from __future__ import annotations

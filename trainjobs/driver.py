@@ -33,7 +33,7 @@ from trainsweep.contract.owed import Require, better
 logger = logging.getLogger(__name__)
 
 END_LINE = "trainsweep-end: "
-"""Start of the last line on standard error, before the JSON of End: KubeRay copies the tail of the log into the RayJob."""
+"""Start of the last line on standard error, before the JSON of End: KubeRay copies the log's tail into the RayJob."""
 
 
 class Driver:
@@ -111,7 +111,7 @@ class Driver:
         return self._pulse
 
     def _install_signals(self) -> None:
-        """Turns SIGTERM and the first Ctrl-C into a graceful stop. Ray sets handlers of its own in ray.init: call it after, too."""
+        """Turns SIGTERM and the first Ctrl-C into a graceful stop. ray.init sets its own handlers: call it after, too."""
 
         def handle(number: int, frame: Any) -> None:
             again = self.pulse.signal.is_set()

@@ -43,8 +43,8 @@ def _starts(store: Store) -> dict[str, Entry]:
 def newer_attempt(starts: dict[str, Entry], own: str) -> str | None:
     """The attempt that fences this one, None where there is none.
 
-    Of the same sweep the higher number is newer. A sweep that was created again counts from 1: then the store's own clock decides,
-    by the time of the marker.
+    Of the same sweep the higher number is newer. A sweep that was created again counts from 1: then the store's own
+    clock decides, by the time of the marker.
     """
     mine = layout.parse_attempt_id(own)
     if mine is None:

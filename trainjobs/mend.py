@@ -1,7 +1,7 @@
 """Mending: a trial whose owed checkpoint is damaged goes back to its newest intact one before it and trains again.
 
-Going back before the damage, not to the newest checkpoint of all, is what brings the owed report back: a best that is lost in the
-middle of a trial would otherwise be replaced by a worse one in silence.
+Going back before the damage, not to the newest checkpoint of all, is what brings the owed report back: a best that is
+lost in the middle of a trial would otherwise be replaced by a worse one in silence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 def keep_only(snapshot: dict[str, Any], keep: list[str]) -> dict[str, Any]:
-    """Train's snapshot with no other checkpoints than these, given in the order of commitment (the last becomes the newest)."""
+    """Train's snapshot with no other checkpoints than these.
+
+    Args:
+        snapshot: as read.
+        keep: names of directories, in the order of commitment; the last becomes the newest.
+    """
     results, indices = snapshot["checkpoint_results"], snapshot["checkpoint_report_indices"]
     pairs = [(r, i) for r, i in zip(results, indices, strict=True) if r["checkpoint_dir_name"] in keep]
     by_name = {r["checkpoint_dir_name"]: r for r, _ in pairs}

@@ -1,6 +1,6 @@
-"""The driver's second thread: heartbeat, control file, fence, deadline, stop, log shipping. It decides nothing about trials.
+"""The driver's second thread: heartbeat, control file, fence, deadline, stop, log shipping.
 
-An unreadable store is not a failure: the beat is tried again, training goes on.
+It decides nothing about trials. An unreadable store is not a failure: the beat is tried again, training goes on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports of a training loop: averaged over the workers, with a checkpoint that carries its manifest, equally often on every rank."""
+"""Reports of a training loop: averaged over the workers, with a checkpoint that carries its manifest."""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ class S3Store(Store):
                 "TokenRetrievalError",
             ):
                 raise denied(
-                    f"no usable credentials for {self.location.uri}: {error}. Set storage.serviceAccountName to one with "
-                    "an identity that can write there, or give the pods credentials by training.envFrom"
+                    f"no usable credentials for {self.location.uri}: {error}. Set storage.serviceAccountName to one "
+                    "with an identity that can write there, or give the pods credentials by training.envFrom"
                 ) from None
             where = self.endpoint or f"S3 in {self.effective_region}"
             raise unavailable(f"{what}: {where} cannot be reached: {error}") from None
@@ -198,7 +198,7 @@ class S3Store(Store):
         """See Store.
 
         Without `check_directory_existence_before_creation` every parent of the prefix is written as a marker object,
-        which a role limited to the prefix may not do. pyarrow's own time-outs (1 s and 3 s) are too short for S3 under load.
+        which a role limited to the prefix may not do. pyarrow's own time-outs (1 s and 3 s) are too short under load.
         """
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
@@ -227,8 +227,8 @@ class S3Store(Store):
             raise unavailable(f"{self.location.uri} reads back other bytes than were written")
         if self.create(probe, b"other"):
             raise denied(
-                f"the store at {self.endpoint} overwrites an object in spite of If-None-Match: it cannot hold write-once "
-                "markers, and two drivers could run at once. Use a store with conditional writes"
+                f"the store at {self.endpoint} overwrites an object in spite of If-None-Match: it cannot hold "
+                "write-once markers, and two drivers could run at once. Use a store with conditional writes"
             )
         self.delete([probe])
         fs, root = self.filesystem()

@@ -1,4 +1,4 @@
-"""Settlement: what the sweep owes, found in Train's snapshots, looked at file by file, and written down as a receipt."""
+"""Settlement: what the sweep owes, found in Train's snapshots, looked at file by file, written down as a receipt."""
 
 from __future__ import annotations
 

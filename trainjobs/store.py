@@ -32,7 +32,7 @@ def unavailable(message: str) -> StoreError:
 
 @dataclass(frozen=True)
 class Entry:
-    """One object: key relative to the run, size in bytes, time of its last change in Unix seconds (the store's clock)."""
+    """One object: key relative to the run, size in bytes, last change in Unix seconds (the store's clock)."""
 
     key: str
     size: int

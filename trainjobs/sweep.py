@@ -1,4 +1,4 @@
-"""The sweep that this driver runs: the sweep file read, checked and turned into the few numbers that the driver needs."""
+"""The sweep that this driver runs: the sweep file read, checked and turned into the few numbers that it needs."""
 
 from __future__ import annotations
 

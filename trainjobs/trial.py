@@ -78,7 +78,7 @@ def check_report(metrics: dict[str, Any], metric: str, needs_epoch: bool, count:
 
 
 class ReportCallback(TuneReportCallback):
-    """Forwards a committed report to Tune after a look at it: Tune itself would end the whole sweep over a missing metric."""
+    """Forwards a committed report to Tune after a look at it: Tune would end the whole sweep over a missing metric."""
 
     def __init__(self, setup: TrialSetup, index: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The smallest loop: a parabola instead of a network, no torch. It shows what a loop owes, and most e2e tests run it."""
+"""The smallest loop: a parabola instead of a network, no torch. It shows what a loop owes; most e2e tests run it."""
 
 import time
 

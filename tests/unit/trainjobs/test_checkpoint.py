@@ -15,6 +15,10 @@ numpy = pytest.importorskip("numpy")
 HASH = "0123456789"
 
 
+def draw():
+    return random.random(), numpy.random.rand(), torch.rand(1).item()  # noqa: S311
+
+
 class Parts:
     def __init__(self, seed):
         torch.manual_seed(seed)
@@ -39,14 +43,14 @@ def test_training_goes_on_as_if_it_had_never_stopped(tmp_path):
     one.step()
     one.sampler.set_epoch(4)
     checkpoint.save(tmp_path, epoch=1, metrics={"loss": 0.5}, state={"k": [1]}, config_hash=HASH, **one.all())
-    expected = (random.random(), numpy.random.rand(), torch.rand(1).item())
+    expected = draw()
     one.step()
 
     other = Parts(2)
     resume = checkpoint.read(tmp_path, config_hash=HASH, **other.all())
     assert (resume.epoch, resume.metrics, resume.state) == (1, {"loss": 0.5}, {"k": [1]})
     assert other.sampler.epoch == 4
-    assert (random.random(), numpy.random.rand(), torch.rand(1).item()) == expected
+    assert draw() == expected
     other.step()
     assert torch.equal(one.model.weight, other.model.weight)
     assert one.lr_scheduler.get_last_lr() == other.lr_scheduler.get_last_lr()

@@ -27,10 +27,14 @@ def test_values_lie_in_the_space_and_keep_their_types(algorithm):
     for index in range(20):
         p = here.propose(index)
         assert list(p) == ["lr", "drop", "width", "depth", "kind"]
-        assert isinstance(p["lr"], float) and 1e-5 <= p["lr"] <= 1e-1
-        assert isinstance(p["drop"], float) and abs(p["drop"] * 10 - round(p["drop"] * 10)) < 1e-9
-        assert type(p["width"]) is int and p["width"] % 8 == 0 and 8 <= p["width"] <= 64
-        assert type(p["depth"]) is int and 1 <= p["depth"] <= 64
+        assert isinstance(p["lr"], float)
+        assert 1e-5 <= p["lr"] <= 1e-1
+        assert isinstance(p["drop"], float)
+        assert abs(p["drop"] * 10 - round(p["drop"] * 10)) < 1e-9
+        assert type(p["width"]) is int
+        assert p["width"] in range(8, 65, 8)
+        assert type(p["depth"]) is int
+        assert 1 <= p["depth"] <= 64
         assert any(type(p["kind"]) is type(v) and p["kind"] == v for v in ["a", True, 1, 2.5])
         here.observe(index, float(index), maximize=False)
 
