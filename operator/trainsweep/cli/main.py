@@ -1,0 +1,27 @@
+"""The command line: one typer app. Each command lives in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from trainsweep.cli.exits import CODES
+from trainsweep.cli.lint import lint_command
+from trainsweep.cli.plan_command import plan_command
+from trainsweep.cli.render_command import render_command
+from trainsweep.cli.run_command import run_command
+
+app = typer.Typer(
+    name="trainsweep",
+    help=f"Hyper-parameter sweeps of distributed PyTorch training, with checkpoints proven before teardown. {CODES}",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("lint")(lint_command)
+app.command("plan")(plan_command)
+app.command("render")(render_command)
+app.command("run")(run_command)
+
+if __name__ == "__main__":
+    app()
