@@ -38,6 +38,7 @@ from trainsweep.runtime.store import (
 
 CONNECT_SECONDS, READ_SECONDS = 5, 15
 POOL = 16
+PAGE = 1000
 _ALGORITHMS = ("SHA256", "SHA1", "CRC32", "CRC32C", "CRC64NVME")
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _PASSING = frozenset(
@@ -173,7 +174,7 @@ class S3Store:
         while True:
             try:
                 page = self._client.list_objects_v2(
-                    Bucket=self._location.bucket, Prefix=prefix, MaxKeys=1000, **token, **extra
+                    Bucket=self._location.bucket, Prefix=prefix, MaxKeys=PAGE, **token, **extra
                 )
             except Exception as error:
                 raise self._error(error, folder) from None

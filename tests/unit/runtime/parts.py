@@ -7,8 +7,11 @@ from typing import Any
 
 from tests.unit.render.render_builders import RUN, UID, raw
 from tests.unit.runtime.fake_kube import FakeKube
+from trainsweep.api.resolve import resolve
 from trainsweep.contract import labels
 from trainsweep.core.model import FINALIZER, Action, Observed, Plan
+from trainsweep.render.kuberay import KubeRay
+from trainsweep.render.rayjob import RenderInput, rayjob_name, render
 from trainsweep.runtime.apply import Applier
 from trainsweep.runtime.classes import Classes
 from trainsweep.runtime.keys import SweepKey
@@ -18,9 +21,6 @@ from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.metrics import Metrics
 from trainsweep.runtime.observe import Observer
 from trainsweep.runtime.recorder import Recorder
-from trainsweep.render.kuberay import KubeRay
-from trainsweep.render.rayjob import RenderInput, rayjob_name, render
-from trainsweep.api.resolve import resolve
 
 KEY = SweepKey("team-a", "digits")
 JOB = rayjob_name("digits", UID, 1)

@@ -30,14 +30,13 @@ from trainsweep.runtime.resync import Orphans, at_rest, resync
 from trainsweep.runtime.startup import RIGHTS, detect_kuberay, missing_rights, problems
 from trainsweep.runtime.workqueue import WorkQueue
 
+WHEN = "2026-11-01T00:00:00Z"
 Decide = Callable[[Observed, float], Plan]
 
 
 def reconciler(parts: Parts, how: Decide = decide) -> tuple[Reconciler, WorkQueue[SweepKey]]:
     queue: WorkQueue[SweepKey] = WorkQueue(draw=lambda: 0.0)
-    made = Reconciler(
-        parts.observer.observe, how, parts.applier.apply, queue, parts.looks, parts.memory, parts.metrics
-    )
+    made = Reconciler(parts.observer.observe, how, parts.applier.apply, queue, parts.looks, parts.memory, parts.metrics)
     return made, queue
 
 
@@ -85,7 +84,9 @@ async def test_an_unreadable_sweep_backs_off_and_nothing_is_written(error: Excep
 async def test_children_that_cannot_be_read_are_unreadable_never_absent() -> None:
     parts = Parts()
     parts.sweep(attempt=1)
-    parts.kube.fault = lambda verb, kind, name: Unavailable("503") if kind in (RAY_JOB, HOLD, POD, RAY_CLUSTER) else None
+    parts.kube.fault = lambda verb, kind, name: (
+        Unavailable("503") if kind in (RAY_JOB, HOLD, POD, RAY_CLUSTER) else None
+    )
     seen = await parts.observed()
     assert all(isinstance(x, Unreadable) for x in (seen.ray_job, seen.hold, seen.pods, seen.cluster))
     work, _ = reconciler(parts)
@@ -177,7 +178,12 @@ async def test_an_internal_error_is_told_in_the_status_and_never_kills_the_worke
 
 async def test_an_internal_error_leaves_a_terminal_status_alone() -> None:
     parts = Parts()
-    finished = {"type": "Finished", "status": "True", "reason": "Completed", "lastTransitionTime": "2026-11-01T00:00:00Z"}
+    finished = {
+        "type": "Finished",
+        "status": "True",
+        "reason": "Completed",
+        "lastTransitionTime": "2026-11-01T00:00:00Z",
+    }
     before = parts.sweep(attempt=1, status={"conditions": [finished]})["status"]
 
     def broken(observed: Observed, now: float) -> Plan:

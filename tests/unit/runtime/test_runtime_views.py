@@ -12,6 +12,7 @@ from trainsweep.runtime.keys import SweepKey, child_key, sweep_key
 from trainsweep.runtime.pod_views import needs_events, pod_view
 from trainsweep.runtime.views import class_view, cluster_view, hold_view, ray_job_view, read_status, sweep_view
 
+OOM = "OOMKilled"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -60,7 +61,9 @@ def test_what_does_not_fit_in_a_status_does_not_reset_the_attempts() -> None:
 
 
 def test_a_status_survives_the_way_to_the_api_server_and_back() -> None:
-    status = read_status({"attempt": 1, "attempts": [{"number": 1, "rayJob": "a", "rayJobUID": "u"}], "runURI": "s3://b"})
+    status = read_status(
+        {"attempt": 1, "attempts": [{"number": 1, "rayJob": "a", "rayJobUID": "u"}], "runURI": "s3://b"}
+    )
     wire = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert read_status(wire) == status
     assert wire["attempts"][0]["rayJobUID"] == "u"
@@ -91,7 +94,12 @@ def test_a_sweep_keeps_its_spec_as_it_is_stored() -> None:
 def test_a_ray_job_of_someone_else_has_no_sweep_uid() -> None:
     view = ray_job_view(
         {
-            "metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x", "ownerReferences": [{"kind": "TrainSweepHold"}]},
+            "metadata": {
+                "name": "a",
+                "uid": "u",
+                "deletionTimestamp": "x",
+                "ownerReferences": [{"kind": "TrainSweepHold"}],
+            },
             "spec": {"suspend": True, "ttlSecondsAfterFinished": 900, "activeDeadlineSeconds": True},
             "status": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "endTime": "2026-11-29T00:00:00Z"},
         }
@@ -116,7 +124,10 @@ def test_the_head_is_seen_on_the_ray_cluster(status: str | None, ready: bool | N
 
 
 def pod(phase: str = "Pending", **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "p", "uid": "u", "labels": {"ray.io/node-type": "head"}}, "status": {"phase": phase, **status}}
+    return {
+        "metadata": {"name": "p", "uid": "u", "labels": {"ray.io/node-type": "head"}},
+        "status": {"phase": phase, **status},
+    }
 
 
 def waiting(reason: str, message: str = "words") -> list[dict[str, Any]]:
@@ -127,7 +138,11 @@ def waiting(reason: str, message: str = "words") -> list[dict[str, Any]]:
     ("body", "layer", "reason", "words"),
     [
         (
-            pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]),
+            pod(
+                conditions=[
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+                ]
+            ),
             "Placement",
             "Unschedulable",
             "0/3 nodes",
@@ -135,7 +150,12 @@ def waiting(reason: str, message: str = "words") -> list[dict[str, Any]]:
         (pod(containerStatuses=waiting("ImagePullBackOff")), "Image", "ImagePullBackOff", "img:1"),
         (pod(containerStatuses=waiting("InvalidImageName")), "Image", "InvalidImageName", "words"),
         (pod(containerStatuses=waiting("ErrImageNeverPull")), "Image", "ErrImageNeverPull", "words"),
-        (pod(initContainerStatuses=waiting("CreateContainerConfigError")), "Config", "CreateContainerConfigError", "words"),
+        (
+            pod(initContainerStatuses=waiting("CreateContainerConfigError")),
+            "Config",
+            "CreateContainerConfigError",
+            "words",
+        ),
         (
             pod(
                 "Running",
@@ -154,10 +174,12 @@ def waiting(reason: str, message: str = "words") -> list[dict[str, Any]]:
         (
             pod(
                 "Failed",
-                containerStatuses=[{"name": "ray-head", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}],
+                containerStatuses=[
+                    {"name": "ray-head", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
+                ],
             ),
             "Container",
-            "OOMKilled",
+            OOM,
             "137",
         ),
         (pod("Running", containerStatuses=[{"name": "ray-head", "state": {"running": {}}}]), "", "", ""),

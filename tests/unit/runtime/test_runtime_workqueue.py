@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainsweep.runtime.workqueue import MAX_AHEAD, WorkQueue, backoff_seconds
 from tests.unit.runtime.virtual import run_virtual
+from trainsweep.runtime.workqueue import MAX_AHEAD, WorkQueue, backoff_seconds
 
 
 def now() -> float:
