@@ -21,6 +21,8 @@ PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _MAX_SHOWN = 64
+MAX_DEPTH = 32
+MAX_PATH = 256
 
 
 def violations(value: Any, schema: Schema, path: str = "spec") -> list[Problem]:
@@ -147,15 +149,20 @@ def _object(value: Mapping[str, Any], schema: Schema, path: str) -> list[Problem
     return problems
 
 
-def _free(value: Any, path: str) -> list[Problem]:
-    """Inside a free-form object anything goes that JSON can say."""
+def _free(value: Any, path: str, depth: int = 1) -> list[Problem]:
+    """Inside a free-form object anything goes that JSON can say, not too deep: an API server takes thousands of levels."""
     if isinstance(value, float) and not math.isfinite(value):
         return [(path, "must be a finite number")]
-    if isinstance(value, Mapping):
-        return [p for name, child in value.items() for p in _free(child, f"{path}.{name}")]
-    if isinstance(value, list):
-        return [p for i, child in enumerate(value) for p in _free(child, f"{path}[{i}]")]
-    return []
+    if not isinstance(value, (Mapping, list)):
+        return []
+    if depth > MAX_DEPTH:
+        # The path would be as long as the nesting is deep.
+        return [(path[:MAX_PATH], f"is nested deeper than {MAX_DEPTH} levels")]
+    entries = value.items() if isinstance(value, Mapping) else enumerate(value)
+    found: list[Problem] = []
+    for key, child in entries:
+        found += _free(child, f"{path}[{key}]" if isinstance(value, list) else f"{path}.{key}", depth + 1)
+    return found
 
 
 def _unknown(here: str, name: str, known: list[str]) -> str:
@@ -225,6 +232,9 @@ def _typed(value: Any, schema: Schema) -> Any:
         return float(value)
     if kind == "integer":
         return int(value)
+    if schema.get(PRESERVE):
+        # CEL sees nothing of what has no schema, on the API server neither; and it knows no integer beyond 64 bits.
+        return {} if kind == "object" else 0
     if kind == "array":
         return [_typed(child, schema["items"]) for child in value]
     if isinstance(value, Mapping):

@@ -19,7 +19,7 @@ from trainsweep.api.schema import spec_schema
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.api.validate import shown, violations
-from trainsweep.cli.manifests import Manifest, manifests, pick, stranger
+from trainsweep.cli.manifests import Manifest, class_beside, manifests, pick, stranger
 from trainsweep.cli.yamlfile import YamlError, read
 
 
@@ -77,15 +77,8 @@ def _file(path: str, sweep_class: TrainSweepClassSpec | None) -> Iterator[Findin
             yield from problems
     for manifest in ours:
         if manifest.kind == "TrainSweep":
-            yield from _sweep(manifest, sweep_class or _class_beside(manifest, classes))
-
-
-def _class_beside(manifest: Manifest, classes: dict[str, TrainSweepClassSpec | None]) -> TrainSweepClassSpec | None:
-    spec = manifest.document.value.get("spec")
-    wanted = spec.get("className") if isinstance(spec, dict) else None
-    if wanted:
-        return classes.get(wanted)
-    return next(iter(classes.values())) if len(classes) == 1 else None
+            beside = class_beside(manifest, ours)
+            yield from _sweep(manifest, sweep_class or (classes[beside.name] if beside else None))
 
 
 def _finding(manifest: Manifest, path: str, message: str, severity: Severity = Severity.ERROR) -> Finding:

@@ -99,10 +99,12 @@ def pick(found: Sequence[Manifest], file: str, name: str | None = None) -> Sweep
     if sweep.api_version != API_VERSION:
         text = f"apiVersion {sweep.api_version} is not known here: write {API_VERSION}"
         raise YamlError(file, sweep.document.line("apiVersion"), text)
-    return SweepFile(sweep, _class_for(sweep, [m for m in found if m.ours and m.kind == "TrainSweepClass"]))
+    return SweepFile(sweep, class_beside(sweep, found))
 
 
-def _class_for(sweep: Manifest, classes: Sequence[Manifest]) -> Manifest | None:
+def class_beside(sweep: Manifest, found: Sequence[Manifest]) -> Manifest | None:
+    """The class among these objects that a sweep would get: the one it names, else the only or the default one."""
+    classes = [m for m in found if m.ours and m.kind == "TrainSweepClass"]
     spec = sweep.document.value.get("spec")
     wanted = spec.get("className") if isinstance(spec, dict) else None
     if wanted:

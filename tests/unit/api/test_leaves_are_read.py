@@ -16,6 +16,7 @@ import pytest
 from trainsweep.api.base import ApiModel
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
+from trainsweep.contract.canonical import RUN_FIELDS
 
 ROOT = Path(__file__).parents[3]
 READERS = [
@@ -45,13 +46,15 @@ def _model(annotation: Any) -> type[ApiModel] | None:
 
 @pytest.fixture(scope="module")
 def attributes() -> set[str]:
-    """Names of all attributes that the readers read."""
+    """Names of all attributes that the readers read, and of the functions that they call."""
     found: set[str] = set()
     for folder in READERS:
         for file in folder.rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                     found.add(node.attr)
+                elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    found.add(node.func.id)
     return found
 
 
@@ -59,7 +62,13 @@ def attributes() -> set[str]:
     ("model", "path"), [(TrainSweepSpec, "spec"), (TrainSweepClassSpec, "class")], ids=["sweep", "class"]
 )
 def test_every_leaf_is_read(attributes: set[str], model: type[ApiModel], path: str) -> None:
-    unread = [here for here, name in leaves(model, path) if name not in attributes and name not in BY_RESOLVE]
+    named_run = {f"spec.{'.'.join(field)}" for field in RUN_FIELDS}
+    assert "run_name" in attributes, "the fields that name a run are read by whoever calls run_name"
+    unread = [
+        here
+        for here, name in leaves(model, path)
+        if name not in attributes and name not in BY_RESOLVE and here not in named_run
+    ]
     assert unread == []
 
 
