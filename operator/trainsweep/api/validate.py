@@ -150,7 +150,7 @@ def _object(value: Mapping[str, Any], schema: Schema, path: str) -> list[Problem
 
 
 def _free(value: Any, path: str, depth: int = 1) -> list[Problem]:
-    """Inside a free-form object anything goes that JSON can say, not too deep: an API server takes thousands of levels."""
+    """Inside a free-form object all goes that JSON can say, but not too deep: API servers take thousands of levels."""
     if isinstance(value, float) and not math.isfinite(value):
         return [(path, "must be a finite number")]
     if not isinstance(value, (Mapping, list)):
