@@ -16,10 +16,13 @@ from trainsweep.contract.documents import Control, Phase, Progress, StopRequest,
 from trainsweep.core.model import Proof, Settlement
 from trainsweep.core.verification import verdict_of
 from trainsweep.runtime.documents_reader import read_progress
+from trainsweep.runtime.inventory import look as second_look
 from trainsweep.runtime.store import Store, StoreError
-from trainsweep.runtime.verify import Meter, Target, failed, in_thread, verify_receipt
+from trainsweep.runtime.verify import Target, in_thread
 
 RELOOK_SECONDS = 5.0
+INVENTORY_APART = 2.0
+"""Seconds between two listings: here the driver is gone, so nothing is in flight."""
 PROBLEM_SECONDS = 30.0
 """How long an unreadable heartbeat is not worth a word: the first one comes when Python has started."""
 
@@ -36,12 +39,11 @@ def target_of(sweep: SweepRef, attempt_id: str, spec: TrainSweepSpec) -> Target:
     )
 
 
-def look(store: Store, target: Target, digest: str = "") -> Settlement:
-    """One second look; an error becomes its settlement, as in the operator."""
-    try:
-        return asyncio.run(verify_receipt(store, target, digest, in_thread, Meter()))
-    except StoreError as error:
-        return failed(target, "Receipt", digest, error)
+def look(store: Store, target: Target, digest: str = "", *, inventory: bool = False) -> Settlement:
+    """One second look; it never raises. With `inventory` a run without a receipt is listed instead."""
+    return asyncio.run(
+        second_look(store, target, digest=digest, inventory=inventory, run=in_thread, apart=INVENTORY_APART)
+    )
 
 
 @dataclass
@@ -94,7 +96,7 @@ class Judge:
     def final_look(self) -> Settlement:
         """The last settlement: what was proven while the driver waited, else a look now."""
         if self.settlement is None or self.settlement.proof is not Proof.PERSISTED:
-            self.settlement = look(self.store, self.target)
+            self.settlement = look(self.store, self.target, inventory=True)
         return self.settlement
 
     def ask_to_stop(self, reason: str, grace: int) -> None:

@@ -6,9 +6,12 @@ import typer
 
 from trainsweep.cli.exits import CODES
 from trainsweep.cli.lint import lint_command
+from trainsweep.cli.logs_command import logs_command
 from trainsweep.cli.plan_command import plan_command
 from trainsweep.cli.render_command import render_command
 from trainsweep.cli.run_command import run_command
+from trainsweep.cli.status_command import status_command
+from trainsweep.cli.verify_command import verify_command
 
 app = typer.Typer(
     name="trainsweep",
@@ -22,6 +25,9 @@ app.command("lint")(lint_command)
 app.command("plan")(plan_command)
 app.command("render")(render_command)
 app.command("run")(run_command)
+app.command("status")(status_command)
+app.command("logs")(logs_command)
+app.command("verify")(verify_command)
 
 if __name__ == "__main__":
     app()
