@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from trainsweep.api.workload import Depth
 from trainsweep.contract.documents import FileEntry, MissingFile, Owed
-from trainsweep.contract.layout import MANIFEST, relative_key
+from trainsweep.contract.layout import MANIFEST, Location, relative_key
 from trainsweep.contract.owed import OwedCheckpoint, owed_checkpoints
 from trainsweep.core import settlement
 from trainsweep.core.model import Proof, Settlement
 from trainsweep.runtime.documents_reader import BadDocument, read_manifest
-from trainsweep.runtime.store import Absent, Entry, Store
+from trainsweep.runtime.store import Absent, Entry, Store, StoreError
+from trainsweep.runtime.store_s3 import open_store
 from trainsweep.runtime.verify import (
     CHECKPOINT_FILES,
     Derived,
@@ -31,6 +32,7 @@ from trainsweep.runtime.verify import (
     concluded,
     derive,
     failed,
+    in_thread,
     manifest_keys,
     verify_receipt,
 )
@@ -173,3 +175,24 @@ async def look(
         return await take_inventory(store, target, run, meter, sleep=sleep, apart=apart)
     except Exception as error:
         return failed(target, source, digest, error)
+
+
+def verify_run(
+    location: Location,
+    target: Target,
+    *,
+    region: str = "",
+    endpoint: str = "",
+    digest: str = "",
+    inventory: bool = False,
+) -> Settlement:
+    """The same look for whoever has no event loop, such as the command line. Never raises StoreError."""
+
+    async def run() -> Settlement:
+        try:
+            store = await in_thread(open_store, location, region, endpoint)
+        except StoreError as error:
+            return failed(target, "Receipt", digest, error)
+        return await look(store, target, digest=digest, inventory=inventory, run=in_thread)
+
+    return asyncio.run(run())

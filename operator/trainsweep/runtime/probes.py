@@ -43,5 +43,5 @@ async def serve(app: web.Application, port: int) -> tuple[web.AppRunner, int]:
     await runner.setup()
     site = web.TCPSite(runner, None, port)
     await site.start()
-    server = runner.addresses
-    return runner, int(server[0][1]) if server else port
+    # With port 0 each address family gets a port of its own; an IPv4 address is a pair.
+    return runner, next((int(a[1]) for a in runner.addresses if len(a) == 2), port)
