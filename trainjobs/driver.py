@@ -9,26 +9,26 @@ import logging
 import signal
 import sys
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainjobs import fence, mend
+from trainjobs import fence
 from trainjobs.control import ControlFile
 from trainjobs.flags import Flags
 from trainjobs.logs import Tail
 from trainjobs.loop import find_loop
 from trainjobs.outcome import GOOD, DriverError, exit_code
 from trainjobs.patience import patiently
+from trainjobs.proof import Proof
 from trainjobs.pulse import Pulse
 from trainjobs.records import FINAL, Records
-from trainjobs.settle import Damage, Settlement, best_trial, committed, settle, write_receipt
+from trainjobs.settle import committed
 from trainjobs.store import Store, open_store
 from trainjobs.sweep import Sweep
 from trainsweep.contract import layout
-from trainsweep.contract.documents import End, FailureReason, Outcome, Phase, Verdict
-from trainsweep.contract.owed import Require, better
+from trainsweep.contract.documents import End, FailureReason, Outcome, Phase
+from trainsweep.contract.owed import better
 
 logger = logging.getLogger(__name__)
 
@@ -49,9 +49,7 @@ class Driver:
         self._pulse: Pulse | None = None
         self._flags = Flags(sweep.file.attempt_id)
         self._ray: tuple[int, str, Any, Any] | None = None
-        self._verified = False
-        self._lost: list[str] = []
-        self._sequence = 0
+        self._proof: Proof | None = None
 
     def run(self) -> int:
         """Runs the attempt to its end. Call it in the main thread."""
@@ -60,7 +58,9 @@ class Driver:
             self._flags.begin()
             self._prepare()
             outcome, reason, message = self._train()
-            outcome, reason, message = self._prove(outcome, reason, message)
+            proof = Proof(self._sweep, self.store, self.records, self.pulse, self._round)
+            self._proof = proof
+            outcome, reason, message = proof.run(outcome, reason, message)
         except DriverError as error:
             outcome, reason, message = Outcome.FAILED, str(error.reason), error.message
         except KeyboardInterrupt:
@@ -70,7 +70,11 @@ class Driver:
             outcome, reason, message = Outcome.FAILED, str(FailureReason.INTERNAL), f"{type(error).__name__}: {error}"
         if self._pulse is not None and self._pulse.fenced is not None:
             outcome, reason, message = Outcome.FAILED, str(FailureReason.FENCED), self._pulse.fenced.message
-        lost = bool(self._lost) and self._sweep.spec.checkpoints.verify.on_missing == "Fail"
+        lost = (
+            self._proof is not None
+            and bool(self._proof.lost)
+            and self._sweep.spec.checkpoints.verify.on_missing == "Fail"
+        )
         code = exit_code(outcome, reason, lost=lost)
         if lost and outcome in GOOD:
             outcome, reason = Outcome.FAILED, str(FailureReason.CHECKPOINTS_LOST)
@@ -111,7 +115,7 @@ class Driver:
         return self._pulse
 
     def _install_signals(self) -> None:
-        """Turns SIGTERM and the first Ctrl-C into a graceful stop. ray.init sets its own handlers: call it after, too."""
+        """Turns SIGTERM and the first Ctrl-C into a graceful stop. Call it after ray.init, which sets its own, too."""
 
         def handle(number: int, frame: Any) -> None:
             again = self.pulse.signal.is_set()
@@ -236,6 +240,8 @@ class Driver:
             if record is not None and record.state == "Running":
                 self.records.update(index, state="Succeeded")
         self._catch_up()
+        if targets and self.pulse.stop is None:
+            return Outcome.COMPLETED, "", ""  # mended: how the attempt ends was known before
         if watch.goal:
             self._close_running()
             return Outcome.GOAL_REACHED, "", ""
@@ -265,126 +271,6 @@ class Driver:
                     self.records.update(record.index, state="Running" if state == "Proposed" else state)
         patiently("writing the record", self.records.flush)
 
-    # --- settlement ---
-
-    def _prove(self, outcome: Outcome, reason: str, message: str) -> tuple[Outcome, str, str]:
-        """Receipt, verdict, mending, until the owed checkpoints are proven or cannot be."""
-        mends: Counter[str] = Counter()
-        while True:
-            self.pulse.receipt_digest = None
-            self.pulse.enter(Phase.SETTLING)
-            patiently("writing the record", self.records.flush)
-            settlement = patiently("the settlement", partial(settle, self.store, self._sweep, self.records, outcome))
-            self.pulse.best = best_trial(settlement.states, self.records, self._sweep.mode)
-            damaged = list(settlement.damaged)
-            if not damaged or not self._mendable(damaged, mends, outcome):
-                damaged += self._ask(settlement, outcome, reason, message)
-                if not damaged:
-                    break
-                if not self._mendable(damaged, mends, outcome):
-                    self._lost = sorted({str(d) for d in damaged})
-                    message = f"not in the store as the receipt says: {', '.join(self._lost)}"
-                    break
-            outcome, reason, message = self._mend(damaged, mends, outcome, reason, message)
-        if self._verified and outcome in GOOD:
-            self._retain()
-        return outcome, reason, message
-
-    def _ask(self, settlement: Settlement, outcome: Outcome, reason: str, message: str) -> list[Damage]:
-        """Writes a receipt and waits for the operator's second look; returns what it found missing."""
-        self._sequence += 1
-        _, digest = patiently(
-            "writing the receipt",
-            lambda: write_receipt(
-                self.store,
-                self._sweep,
-                self.records,
-                settlement,
-                sequence=self._sequence,
-                outcome=outcome,
-                reason=reason,
-                message=message,
-            ),
-        )
-        if not settlement.owed:
-            self._verified = self._sweep.spec.checkpoints.require is Require.NONE
-            return []
-        if settlement.damaged:
-            return []  # nothing to ask: our own look says that it is damaged, and it cannot be mended
-        self.pulse.receipt_digest = digest
-        self.pulse.enter(Phase.WAITING_FOR_VERDICT)
-        verdict = self._wait_for_verdict(digest)
-        if verdict is None:
-            logger.warning("no verdict in time: the operator looks later, while the cluster is held")
-            return []
-        self._verified = verdict.result == "Persisted"
-        logger.info("verdict: %s", verdict.result)
-        return [Damage(m.trial, m.checkpoint, m.file, m.problem) for m in verdict.missing]
-
-    def _wait_for_verdict(self, digest: str) -> Verdict | None:
-        end = time.monotonic() + self._sweep.spec.checkpoints.verify.timeout_seconds
-        while time.monotonic() < end:
-            if self.pulse.fenced is not None:
-                raise self.pulse.fenced
-            verdict = self.pulse.verdict
-            if verdict is not None and verdict.receipt_digest == digest:
-                return verdict
-            time.sleep(0.2)
-        return None
-
-    def _mendable(self, damaged: list[Damage], mends: Counter[str], outcome: Outcome) -> bool:
-        """Whether training again may help: a stop leaves no time for it, and retries are finite."""
-        if outcome not in GOOD or self.pulse.stop is not None:
-            return False
-        retries = self._sweep.spec.failure_policy.trial_retries
-        return all(mends[d.trial] < retries for d in damaged)
-
-    def _mend(
-        self, damaged: list[Damage], mends: Counter[str], outcome: Outcome, reason: str, message: str
-    ) -> tuple[Outcome, str, str]:
-        trials = {d.trial for d in damaged}
-        logger.warning("mending: %s", ", ".join(str(d) for d in damaged))
-        self._verified = False
-        self.pulse.receipt_digest = None
-        self.pulse.enter(Phase.MENDING, ", ".join(sorted(trials)))
-        before = {r.index: r for r in self.records if r.trial in trials}
-        for index, record in before.items():
-            keys = {d.checkpoint for d in damaged if d.trial == record.trial}
-            patiently("mending", partial(mend.rewind, self.store, self._sweep, record, keys))
-            self.records.update(index, state="Running")
-            mends[record.trial] += 1
-        targets = {index: record.step for index, record in before.items()}
-        name = f"{self._sweep.file.attempt_id}-mend-{sum(mends.values())}"
-        new_outcome, new_reason, new_message = self._round(name, list(before), targets)
-        for index, record in before.items():
-            now = self.records.get(index)
-            if now is not None and now.state == "Succeeded":
-                self.records.update(index, state=record.state)
-        if self.pulse.stop is not None:
-            return new_outcome, new_reason, new_message
-        return outcome, reason, message
-
-    def _retain(self) -> None:
-        keep = self._sweep.spec.checkpoints.retention.keep_trials
-        if keep is None or self._sweep.spec.checkpoints.require is not Require.BEST_TRIAL:
-            return
-        best = self.pulse.best
-        sign = -1 if self._sweep.mode == "Maximize" else 1
-        ranked = sorted(
-            (r for r in self.records if r.state in FINAL),
-            key=lambda r: (
-                best is None or r.trial != best.trial,  # the proven one stays, whatever the ranking says
-                r.best_value is None,
-                sign * (r.best_value or 0.0),
-                r.index,
-            ),
-        )
-        try:
-            gone = mend.retire(self.store, self._sweep, ranked, keep)
-            logger.info("retention: %d trial(s) lost their checkpoints", gone)
-        except DriverError as error:
-            logger.warning("retention: %s", error.message)  # what stays too long breaks no promise
-
     # --- end ---
 
     def _finish(self, outcome: Outcome, reason: str, message: str, code: int) -> None:
@@ -394,7 +280,7 @@ class Driver:
             reason=reason[:64],
             message=message[:1000],
             ended_at=time.time(),
-            verified=self._verified,
+            verified=self._proof is not None and self._proof.verified,
             exit_code=code,
         )
         if self._pulse is not None:

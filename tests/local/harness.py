@@ -39,7 +39,10 @@ class Run:
     def attempt_id(self) -> str:
         return layout.attempt_id(self.attempt, UID)
 
-    def start(self, attempt: int = 1, *, deadline_at: float | None = None, cpus: int = 4) -> None:
+    def start(
+        self, attempt: int = 1, *, cluster: str | None = None, deadline_at: float | None = None, cpus: int = 4
+    ) -> None:
+        """Starts the driver: in a running cluster, as on Kubernetes, or with a Ray of its own."""
         self.attempt = attempt
         file = SweepFile.model_validate(
             {
@@ -68,8 +71,11 @@ class Run:
         }
         self.environment = environment
         self.log = (self.folder / "log").open("wb")
+        if cluster is not None:
+            environment["RAY_ADDRESS"] = cluster
+        options = [] if cluster is not None else ["--local", "--cpus", str(cpus)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "trainjobs", "--local", "--cpus", str(cpus)],
+            [sys.executable, "-m", "trainjobs", *options],
             env=environment,
             stdout=self.log,
             stderr=subprocess.STDOUT,
@@ -86,16 +92,24 @@ class Run:
     def ask_to_stop(self, reason: str = "Deleted", grace: int = 20) -> None:
         self.write_control(stop=StopRequest(reason=reason, grace_seconds=grace))
 
-    def json(self, key: str):
-        return json.loads((self.root / key).read_text())
+    def get(self, key: str) -> bytes | None:
+        """An object of the run; through boto3 where it lies in S3."""
+        if self.uri.startswith("s3://"):
+            return self.s3().get(key)
+        path = self.root / key
+        return path.read_bytes() if path.exists() else None
+
+    def s3(self):
+        from trainjobs.store import open_store
+        from trainsweep.contract.documents import StoreRef
+
+        return open_store(StoreRef.model_validate(self.store))
 
     def progress(self) -> Progress | None:
-        try:
-            return Progress.model_validate_json((self.root / layout.PROGRESS).read_bytes())
-        except FileNotFoundError:
-            return None
+        data = self.get(layout.PROGRESS)
+        return None if data is None else Progress.model_validate_json(data)
 
-    def wait_for(self, what, seconds: float = 240):
+    def wait_for(self, what, seconds: float = 500):
         """Polls until `what(progress)` holds for this attempt; the log is shown where the driver ends first."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -111,7 +125,7 @@ class Run:
         """Waits for the next receipt that asks for a verdict: the document and its digest."""
         answered = self.control.verdict.receipt_digest if self.control.verdict else None
         progress = self.wait_for(lambda p: p.receipt_digest and p.receipt_digest != answered)
-        data = (self.root / layout.RECEIPT).read_bytes()
+        data = self.get(layout.RECEIPT)
         assert hashlib.sha256(data).hexdigest() == progress.receipt_digest
         return Receipt.model_validate_json(data), progress.receipt_digest
 
@@ -124,8 +138,8 @@ class Run:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the driver does not end:\n{self.text()[-6000:]}") from None
-        path = self.root / layout.attempt_key(self.attempt_id, layout.END)
-        return {**(json.loads(path.read_text()) if path.exists() else {}), "seen": code}
+        data = self.get(layout.attempt_key(self.attempt_id, layout.END))
+        return {**(json.loads(data) if data else {}), "seen": code}
 
     def text(self) -> str:
         self.log.flush()
@@ -138,8 +152,7 @@ class Run:
             self.process.wait()
 
     def trials(self) -> list[dict]:
-        lines = (self.root / layout.TRIALS).read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in (self.get(layout.TRIALS) or b"").splitlines()]
 
 
 def example(name: str) -> dict:

@@ -5,7 +5,7 @@ import pytest
 from tests.local.harness import ROOT, Run, example
 from trainsweep.contract.documents import EXIT_PERMANENT
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(1200)]
 
 LOOPS = ROOT / "tests" / "local" / "loops"
 
@@ -16,14 +16,14 @@ def spec_of(**training):
     return spec
 
 
-def test_c8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path):
+def test_c8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
     spec = spec_of(entrypoint="odd:train_loop")
     kinds = ["plain", "missing", "nan", "text", "raises", "silent"]
     spec["search"]["parameters"] = [{"name": "how", "categorical": {"values": kinds}}]
     spec["failurePolicy"] = {"trialRetries": 0, "workerRestarts": 0}
     run = Run(tmp_path, spec, LOOPS, name="odd")
     try:
-        run.start(cpus=2)
+        run.start(cluster=cluster)
         receipt, digest = run.receipt()
         errors = {t["parameters"]["how"]: t["error"] for t in run.trials() if t["state"] == "Failed"}
         assert set(errors) == set(kinds) - {"plain"}
@@ -56,7 +56,7 @@ def test_c8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path):
 def test_a_wrong_entrypoint_is_permanent_and_named(tmp_path, training, text):
     run = Run(tmp_path, spec_of(**training), ROOT / "examples" / "tiny")
     run.start()
-    end = run.end(120)
+    end = run.end(300)
     assert (end["seen"], end["reason"]) == (EXIT_PERMANENT, "BadEntrypoint"), run.text()
     assert text in end["message"]
     assert text in run.text().strip().splitlines()[-1]
@@ -71,7 +71,7 @@ def test_a_missing_bucket_is_permanent_and_named_in_the_last_line(tmp_path):
         run.store = {"uri": run.uri, "endpointURL": f"http://127.0.0.1:{port}"}
         run.env = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
         run.start()
-        assert run.end(120)["seen"] == EXIT_PERMANENT
+        assert run.end(300)["seen"] == EXIT_PERMANENT
         last = run.text().strip().splitlines()[-1]
         assert "StorageDenied" in last
         assert "bucket nowhere does not exist" in last

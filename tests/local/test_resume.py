@@ -5,19 +5,19 @@ import pytest
 from tests.local.harness import ROOT, Run, example
 from trainsweep.contract.documents import EXIT_STOPPED, Outcome
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(1800)]
 
 
-def test_stop_is_proven_and_the_next_attempt_resumes(tmp_path):
+def test_stop_is_proven_and_the_next_attempt_resumes(tmp_path, cluster):
     spec = example("tiny")
     # t0000 ends after one epoch, t0001 would take minutes, t0002 waits for a place.
     spec["search"]["parameters"] = [{"name": "epochs", "categorical": {"values": [1, 200, 2]}}]
     spec["training"]["config"] = {"rate": 0.5, "seconds": 1.0}
     run = Run(tmp_path, spec, ROOT / "examples" / "tiny")
     try:
-        run.start(1, cpus=2)
-        run.wait_for(lambda p: p.trials.succeeded >= 1 and p.first_report_at, 300)
-        run.wait_for(lambda p: _step(run, "t0001") >= 2, 300)
+        run.start(1, cluster=cluster)
+        run.wait_for(lambda p: p.trials.succeeded >= 1 and p.first_report_at, 500)
+        run.wait_for(lambda p: _step(run, "t0001") >= 2, 500)
         run.ask_to_stop("Suspended", grace=60)
         receipt, digest = run.receipt()
         assert (receipt.outcome, receipt.reason) == (Outcome.STOPPED, "Suspended")
@@ -31,8 +31,8 @@ def test_stop_is_proven_and_the_next_attempt_resumes(tmp_path):
         assert states["t0001"] == "Running"
         first = {t["trial"]: t for t in run.trials()}
 
-        run.start(2, cpus=2)
-        run.wait_for(lambda p: _step(run, "t0001") > unfinished.step, 300)
+        run.start(2, cluster=cluster)
+        run.wait_for(lambda p: _step(run, "t0001") > unfinished.step, 500)
         text = run.text()
         assert "t0000 started" not in text
         assert f"t0001 epoch {unfinished.step + 1}:" in text
@@ -50,7 +50,4 @@ def test_stop_is_proven_and_the_next_attempt_resumes(tmp_path):
 
 
 def _step(run, trial):
-    try:
-        return next((t.get("step", 0) for t in run.trials() if t["trial"] == trial), 0)
-    except FileNotFoundError:
-        return 0
+    return next((t.get("step", 0) for t in run.trials() if t["trial"] == trial), 0)

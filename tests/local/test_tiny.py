@@ -8,7 +8,7 @@ from tests.local.harness import ROOT, Run, example
 from trainsweep.contract import layout
 from trainsweep.contract.documents import Outcome
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 
 def test_two_trials_are_proven_and_end_well(tmp_path):

@@ -1,4 +1,4 @@
-"""Rules over reports, without a cluster: what is accepted, who is stopped early, when a trial and a sweep are complete."""
+"""Rules over reports, without a cluster: what is accepted, who is stopped early, when trial and sweep are complete."""
 
 import math
 import pickle
@@ -10,9 +10,9 @@ from tests.unit.trainjobs.builders import Place
 
 pytest.importorskip("ray.tune")
 
-from trainjobs.records import Records  # noqa: E402
-from trainjobs.trial import KEY, ReportError, check_report  # noqa: E402
-from trainjobs.tunerun import RecordSearcher, Recorder, Rungs, StopRules, Watch  # noqa: E402
+from trainjobs.records import Records
+from trainjobs.trial import KEY, ReportError, check_report
+from trainjobs.tunerun import Recorder, RecordSearcher, Rungs, StopRules, Watch
 
 
 @pytest.mark.parametrize(

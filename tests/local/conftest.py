@@ -1,0 +1,48 @@
+"""One Ray for all tests here, as the pods of a RayCluster would hold it: two trial slots, two CPUs, no dashboard."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+START = """
+import sys, time, ray
+for tries_left in (4, 3, 2, 1, 0):
+    try:
+        ray.init(num_cpus=2, resources={"trial_slot": 2}, include_dashboard=False, _temp_dir=sys.argv[1])
+        break
+    except Exception:
+        ray.shutdown()
+        if not tries_left:
+            raise
+print("address", ray.get_runtime_context().gcs_address, flush=True)
+time.sleep(7200)
+"""
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Address of the cluster."""
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="tjray-", dir="/tmp")  # Ray's socket paths must stay short
+    environment = {**os.environ, "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        for line in process.stdout:
+            if line.startswith("address "):
+                yield line.split()[1]
+                return
+        raise RuntimeError("Ray did not start")
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
