@@ -1,7 +1,7 @@
 """A real Kubernetes on one Linux machine, without Docker, for the demo and the tests.
 
-    with Cluster(name="it", control_plane_only=True) as c:
-        print(c.kubectl("get", "namespaces"))
+with Cluster(name="it", control_plane_only=True) as c:
+    print(c.kubectl("get", "namespaces"))
 """
 
 from devcluster.cluster import Cluster

@@ -29,7 +29,9 @@ def create(name: str) -> None:
                 _hand_down(root / name, (root / name / "cgroup.controllers").read_text().split())
             _copy_cpuset(root, root / name)
         except OSError as error:
-            raise DevClusterError(f"cannot make a control group in {root} ({error}): in a container, run it privileged.") from error
+            raise DevClusterError(
+                f"cannot make a control group in {root} ({error}): in a container, run it privileged."
+            ) from error
 
 
 def _hand_down(group: Path, controllers: list[str]) -> None:

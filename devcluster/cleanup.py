@@ -1,7 +1,7 @@
 """Removing an instance without a trace, live or dead.
 
-What belongs to it is found by what it was given: recorded process ids, processes in its control group, shims that talk to
-its containerd's socket, mounts under its folder, its link and its namespace. Nothing else is touched.
+What belongs to it is found by what it was given: recorded process ids, processes in its control group, shims that
+talk to its containerd's socket, mounts under its folder, its link and its namespace. Nothing else is touched.
 """
 
 import contextlib
@@ -10,7 +10,8 @@ import shutil
 import time
 from pathlib import Path
 
-from devcluster import cgroups, instance as instances, network, paths
+from devcluster import cgroups, network, paths
+from devcluster import instance as instances
 from devcluster.errors import DevClusterError
 from devcluster.instance import Instance
 from devcluster.procs import Handle, Processes, end, start_time
@@ -84,7 +85,7 @@ def _end_pods(instance: Instance) -> None:
 
 
 def _shims(instance: Instance) -> list[Handle]:
-    """containerd's shims of this instance: their command line names its socket."""
+    """Containerd's shims of this instance: their command line names its socket."""
     socket = f"{instance.state}/".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):

@@ -5,7 +5,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from devcluster import golang, images, instance as instances, paths, programs, tools, trainenv
+from devcluster import golang, images, paths, programs, tools, trainenv
+from devcluster import instance as instances
 from devcluster.cluster import Cluster
 from devcluster.errors import DevClusterError
 
@@ -27,7 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m devcluster", description="A real Kubernetes on this machine.")
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start a cluster and print its environment")
-    up.add_argument("--control-plane-only", action="store_true", help="no node, no pods; ready in seconds, needs no root")
+    up.add_argument(
+        "--control-plane-only", action="store_true", help="no node, no pods; ready in seconds, needs no root"
+    )
     up.add_argument("--s3", action="store_true", help="an S3 server beside a control plane too")
     up.add_argument("--no-kuberay", action="store_true", help="a full cluster without KubeRay")
     up.add_argument("--kueue", action="store_true", help="install Kueue too")
@@ -64,7 +67,11 @@ def _down(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    names = [options.name] if options.name else sorted(path.parent.name for path in paths.state_root().glob("*/instance.json"))
+    names = (
+        [options.name]
+        if options.name
+        else sorted(path.parent.name for path in paths.state_root().glob("*/instance.json"))
+    )
     if not names:
         print("no clusters")
     dead = False

@@ -12,9 +12,8 @@ from devcluster import (
     cleanup,
     controlplane,
     images,
-    instance as instances,
-    kueue,
     kuberay,
+    kueue,
     network,
     node,
     paths,
@@ -22,6 +21,9 @@ from devcluster import (
     system,
     tools,
     trainenv,
+)
+from devcluster import (
+    instance as instances,
 )
 from devcluster.errors import DevClusterError
 from devcluster.golang import need_disk
@@ -100,13 +102,16 @@ class Cluster:
             DevClusterError: something is missing on this machine, taken, or did not become ready.
         """
         if platform.system() != "Linux":
-            raise DevClusterError("this needs Linux. On another system use a cluster of your own: export its KUBECONFIG.")
+            raise DevClusterError(
+                "this needs Linux. On another system use a cluster of your own: export its KUBECONFIG."
+            )
         with locked(paths.state_root() / f"{self.name}.lock", f"the cluster '{self.name}'"):
             found = instances.load(self.name)
             if found and self.alive:
                 if found.control_plane_only and not self._control_plane_only:
                     raise DevClusterError(
-                        f"'{self.name}' is up as a control plane only. Run `python -m devcluster down --name {self.name}` first."
+                        f"'{self.name}' is up as a control plane only. "
+                        f"Run `python -m devcluster down --name {self.name}` first."
                     )
                 say(f"'{self.name}' is up already")
                 return False
@@ -279,7 +284,9 @@ class Cluster:
         Raises:
             DevClusterError: it failed; the message holds what it said.
         """
-        return run([self.kubectl_bin, "--kubeconfig", self.kubeconfig, *args], stdin=stdin, timeout=timeout)
+        argv = [self.kubectl_bin, "--kubeconfig", self.kubeconfig, *args]
+        # a company's HTTPS_PROXY does not know the way to this cluster
+        return run(argv, stdin=stdin, timeout=timeout, env={"NO_PROXY": self.instance.host_ip})
 
     def install_kuberay(self) -> None:
         """Install the KubeRay operator as a Deployment in ``kuberay-system`` and wait until it runs."""
@@ -290,7 +297,7 @@ class Cluster:
         kueue.install(self)
 
     def set_gpus(self, count: int) -> None:
-        """Give the node ``count`` GPUs of the name ``nvidia.com/gpu``; scheduling and quota are then real, devices are not."""
+        """Give the node ``count`` GPUs by name (``nvidia.com/gpu``): real to scheduler and quota, but no devices."""
         operations = ",".join(
             f'{{"op":"add","path":"/status/{part}/nvidia.com~1gpu","value":"{count}"}}'
             for part in ("capacity", "allocatable")

@@ -128,8 +128,8 @@ def _build(program: GoProgram) -> None:
         )
         if done.returncode != 0:
             raise DevClusterError(
-                f"building {program.name} failed (see the lines above). If modules could not be fetched, check GOPROXY; "
-                f"or put a ready {program.name} into a folder and name it in DEVCLUSTER_BIN."
+                f"building {program.name} failed (see the lines above). If modules could not be fetched, check "
+                f"GOPROXY; or put a ready {program.name} into a folder and name it in DEVCLUSTER_BIN."
             )
         scratch.chmod(0o755)
         scratch.rename(folder)

@@ -72,7 +72,10 @@ def pause() -> Path:
             if not busybox:
                 raise DevClusterError("no busybox on this machine: install busybox-static.")
             write_image(
-                archive, PAUSE_TAG, files={"/bin/busybox": Path(busybox)}, entrypoint=["/bin/busybox", "sleep", "infinity"]
+                archive,
+                PAUSE_TAG,
+                files={"/bin/busybox": Path(busybox)},
+                entrypoint=["/bin/busybox", "sleep", "infinity"],
             )
     return archive
 
@@ -152,8 +155,8 @@ def _buildah() -> list[str | Path]:
 def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[str, str], context: Path) -> Path:
     """Build an image from a Dockerfile and return it as an archive; its layers are cached.
 
-    Where this machine reaches packages through a proxy with an authority of its own, the machine's bundle is mounted over
-    the image's while it is built (``SSL_CERT_FILE``), and ``PIP_CERT`` is given as a build argument; neither stays.
+    Where this machine reaches packages through a proxy with an authority of its own, the machine's bundle is mounted
+    over the image's while it is built (``SSL_CERT_FILE``), and ``PIP_CERT`` is given as a build argument; neither stays.
 
     Raises:
         DevClusterError: not root, or the build failed; the message holds the build's last lines.

@@ -159,20 +159,10 @@ def choose_slot(name: str, control_plane_only: bool) -> int:
             return slot
         problems.append(problem)
     raise DevClusterError(
-        "every port range and network that this package uses is taken: " + "; ".join(problems[:3] or ["by other instances"])
+        "every port range and network that this package uses is taken: "
+        + "; ".join(problems[:3] or ["by other instances"])
         + ". List instances with `python -m devcluster status` and stop what you no longer need."
     )
-
-
-def check_free(instance: Instance) -> None:
-    """Make sure that an instance about to start meets nobody.
-
-    Raises:
-        DevClusterError: a port or its network is taken; the message says by whom.
-    """
-    problem = _problem(instance)
-    if problem:
-        raise DevClusterError(f"{problem}. Stop that, or use another --name.")
 
 
 def _problem(instance: Instance) -> str:

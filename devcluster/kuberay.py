@@ -29,9 +29,8 @@ def install(cluster: Cluster) -> None:
         image = images.static("kuberay", version, program)
         cluster.load_image(image.archive)
         config = golang.module_dir(programs.KUBERAY) / "config"
-        crds = _read(*sorted((config / "crd" / "bases").glob("*.yaml")))
-        # Server-side: CRDs are too large for the annotation of client-side apply. Their files go to kubectl as they are:
-        # PyYAML takes half a minute to read these 4 MB.
+        # Server-side: CRDs are too large for the annotation of client-side apply. Their files go to kubectl as they
+        # are: PyYAML takes half a minute to read these 4 MB.
         files = sorted((config / "crd" / "bases").glob("*.yaml"))
         cluster.kubectl("apply", "--server-side", "--force-conflicts", *(word for one in files for word in ("-f", one)))
         apply_all(cluster, [namespace(NAMESPACE), *_operator(config, image.tag)])

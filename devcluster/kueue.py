@@ -32,7 +32,13 @@ def install(cluster: Cluster) -> None:
             "controllerManager.manager.image.pullPolicy": "Never",
             "controllerManager.replicas": "1",
         }
-        argv = [cluster.helm_bin, "upgrade", "--install", "kueue", golang.module_dir(programs.KUEUE) / "charts" / "kueue"]
+        argv = [
+            cluster.helm_bin,
+            "upgrade",
+            "--install",
+            "kueue",
+            golang.module_dir(programs.KUEUE) / "charts" / "kueue",
+        ]
         argv += ["--namespace", NAMESPACE, "--create-namespace", "--kubeconfig", cluster.kubeconfig]
         for key, value in values.items():
             argv += ["--set", f"{key}={value}"]

@@ -151,7 +151,11 @@ def _start_kubelet(instance: Instance, processes: Processes) -> None:
     file = instance.state / "kubelet.json"
     file.write_text(json.dumps(config, indent=1))
     argv: list[str | Path] = [*network.inside(instance), programs.path("kubelet")]
-    argv += [f"--config={file}", f"--kubeconfig={keys / 'kubelet.kubeconfig'}", f"--root-dir={instance.state / 'kubelet'}"]
+    argv += [
+        f"--config={file}",
+        f"--kubeconfig={keys / 'kubelet.kubeconfig'}",
+        f"--root-dir={instance.state / 'kubelet'}",
+    ]
     argv += [f"--cert-dir={instance.state / 'kubelet-pki'}", f"--hostname-override={instance.node_name}"]
     argv += [f"--node-ip={instance.node_ip}"]
     processes.start("kubelet", argv)

@@ -43,5 +43,7 @@ def state_dir(name: str) -> Path:
     folder = state_root() / name
     # Unix sockets' paths end at 107 bytes; ours needs 30 below this folder.
     if len(str(folder)) > 75:
-        raise DevClusterError(f"{folder} is too long for Unix sockets below it: set XDG_STATE_HOME to a shorter folder.")
+        raise DevClusterError(
+            f"{folder} is too long for Unix sockets below it: set XDG_STATE_HOME to a shorter folder."
+        )
     return folder

@@ -80,6 +80,7 @@ def service_account_key(folder: Path) -> Path:
 
 def write_kubeconfig(path: Path, server: str, authority: Path, certificate: Path, key: Path) -> Path:
     """Write a kubeconfig that holds its certificates inside, so that it can be copied on its own."""
+
     def inline(file: Path) -> str:
         return base64.b64encode(file.read_bytes()).decode()
 
@@ -98,9 +99,7 @@ def write_kubeconfig(path: Path, server: str, authority: Path, certificate: Path
     return path
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

@@ -103,7 +103,7 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd="/",
-                env={**os.environ, **env},
+                env={**_without_proxies(os.environ), **env},
             )
         child.returncode = 0  # it outlives this interpreter on purpose: no ResourceWarning
         handle = Handle(child.pid, start_time(child.pid) or "dead")
@@ -129,6 +129,11 @@ class Processes:
         """Raise when a program has ended that should run, with the end of its log."""
         if not self.alive(name):
             raise DevClusterError(f"{name} ended; the end of {self._logs / f'{name}.log'}:\n{self.log_tail(name)}")
+
+
+def _without_proxies(env: Mapping[str, str]) -> dict[str, str]:
+    """These programs only talk to each other, never through a company's proxy."""
+    return {key: value for key, value in env.items() if not key.lower().endswith("_proxy")}
 
 
 def end(handles: Sequence[Handle], grace: float) -> None:

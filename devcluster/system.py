@@ -32,8 +32,8 @@ def require_root(purpose: str) -> None:
     """
     if os.geteuid() != 0:
         raise DevClusterError(
-            f"{purpose} needs root (network namespace, mounts, cgroups): run it with sudo, or use --control-plane-only, "
-            "or a cluster of your own by KUBECONFIG."
+            f"{purpose} needs root (network namespace, mounts, cgroups): run it with sudo, or use "
+            "--control-plane-only, or a cluster of your own by KUBECONFIG."
         )
 
 
