@@ -35,7 +35,7 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
     wanted = sweep.spec.trials.max_concurrent
     resource = sweep.file.trial_resource or SLOT
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # a stop is ours: two phases, then the settlement
-    namespace = f"trainsweep-{sweep.file.attempt_id}"
+    namespace = f"trainsweep-{sweep.file.attempt_id}-{os.getpid()}"
     if not local:
         ray.init(address="auto", namespace=namespace, log_to_driver=True)
         return wanted, resource
