@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from trainsweep.cli import show
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.cli.inputs import NO_CLASS, Input, read_input
 from trainsweep.contract.canonical import run_name
@@ -109,13 +110,13 @@ def plan_command(
         typer.echo(json.dumps(as_dict(found, planned, problems), indent=2))
     else:
         # Without markup: notes may hold what users wrote.
-        console = Console(highlight=False, soft_wrap=True)
+        terminal = show.console()
         if planned.shapes:
-            _show(console, found, planned)
+            _show(terminal, found, planned)
         for note in planned.notes:
-            console.print(f"note: {note}", markup=False)
+            terminal.print(f"note: {note}", markup=False)
         if found.sweep_class is None:
-            console.print(f"note: {NO_CLASS}", markup=False)
+            terminal.print(f"note: {NO_CLASS}", markup=False)
         for path, message in problems:
             typer.echo(found.at(path, message), err=True)
     if problems:

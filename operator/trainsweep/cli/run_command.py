@@ -18,11 +18,11 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from trainsweep.cli import show
 from trainsweep.cli.environment import process_environment
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.cli.inputs import Input, read_input
 from trainsweep.cli.judge import Judge, target_of
-from trainsweep.cli.show import progress_line, summary
 from trainsweep.contract.canonical import run_name
 from trainsweep.contract.documents import Control, End, Outcome, StoreRef, SweepFile, SweepRef
 from trainsweep.contract.layout import (
@@ -163,7 +163,7 @@ def _watch(
                 acted += 1
                 _interrupt(process, judge, acted, grace, console)
             judge.poll()
-            line = progress_line(judge.progress, judge.problem)
+            line = show.progress_line(judge.progress, judge.problem)
             if isinstance(live, Live):
                 live.update(line, refresh=True)
             elif line != last:
@@ -214,7 +214,7 @@ def result(prepared: Prepared, code: int, judge: Judge) -> tuple[Exit, dict[str,
         problem = problem or "no committed checkpoint is owed: the loop must report with one, or set require: None"
     elif not verified and settled.message:
         problem = f"{problem}; {settled.message}" if problem else settled.message
-    out = summary(prepared.location, prepared.file.attempt_id, settled)
+    out = show.summary(prepared.location, prepared.file.attempt_id, settled)
     out |= {
         "outcome": str(end.outcome) if end else "Unknown",
         "reason": end.reason if end else "",
@@ -250,7 +250,7 @@ def run_command(
     if importlib.util.find_spec("ray") is None or not _driver_is_here():
         leave(Exit.USAGE, "the driver is not installed here: pip install 'trainsweep[train]'")
     found = read_input(file, name=name, class_file=class_file, quiet=wants_json)
-    console = Console(stderr=wants_json, highlight=False, soft_wrap=True)
+    console = show.console(stderr=wants_json)
     try:
         prepared = prepare(found, storage)
         env, notes = process_environment(found, prepared.folder)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
+
 from trainsweep.contract.documents import Progress
 from trainsweep.contract.layout import Location
 from trainsweep.core.model import Settlement
+
+WIDE = 240
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that never cuts or folds a line for a pipe, and colours nothing by guessing."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, soft_wrap=True, width=WIDE)
 
 
 def progress_line(progress: Progress | None, problem: str = "") -> str:

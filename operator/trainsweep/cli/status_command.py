@@ -12,6 +12,7 @@ from rich.table import Table
 
 from trainsweep.api.conditions import Condition
 from trainsweep.api.status import ConditionStatus, TrainSweepStatus
+from trainsweep.cli import show
 from trainsweep.cli.cluster import namespace_of_context, read
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.runtime.views import read_status
@@ -42,7 +43,7 @@ def line_of(status: TrainSweepStatus) -> str:
     return "  ".join(parts)
 
 
-def show(console: Console, name: str, status: TrainSweepStatus) -> None:
+def show_status(console: Console, name: str, status: TrainSweepStatus) -> None:
     """Everything worth knowing, longest last."""
     console.print(f"{name}  {line_of(status)}", markup=False)
     if status.best is not None:
@@ -85,7 +86,7 @@ def status_command(
     """
     wants_json = as_json_or_text(output)
     where = namespace or namespace_of_context()
-    console = Console(highlight=False, soft_wrap=True)
+    terminal = show.console()
     last = ""
     while True:
         body = read(name, where)
@@ -102,7 +103,7 @@ def status_command(
     if wants_json:
         typer.echo(json.dumps(body.get("status") or {}, indent=None if watch else 2))
     else:
-        show(console, f"{where}/{name}", status)
+        show_status(terminal, f"{where}/{name}", status)
     succeeded = condition(status, Condition.SUCCEEDED)
     if succeeded is not None and succeeded.status == "False":
         leave(Exit.FAILED)

@@ -6,12 +6,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from trainsweep.cli import show
 from trainsweep.cli.cluster import find, run_store, spec_of
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.cli.judge import look, target_of
-from trainsweep.cli.show import summary
 from trainsweep.contract.documents import Receipt, SweepFile
 from trainsweep.contract.layout import (
     ATTEMPTS,
@@ -109,16 +108,16 @@ def verify_command(
         store, target = _of_name(sweep, namespace, region, endpoint_url)
     settled = look(store, target, inventory=True)
     code = exit_of(settled, target.require)
-    out = summary(store.location, target.attempt_id, settled)
+    out = show.summary(store.location, target.attempt_id, settled)
     out |= {"source": settled.source, "reason": settled.reason, "message": settled.message}
     if code is Exit.FAILED and settled.proof is Proof.PERSISTED:
         out["message"] = "nothing is owed: the run has no committed checkpoint"
     if wants_json:
         typer.echo(json.dumps(out, indent=2))
     else:
-        console = Console(highlight=False, soft_wrap=True)
+        terminal = show.console()
         for key, value in out.items():
             if value not in ("", None, [], {}):
                 text = json.dumps(value) if isinstance(value, dict | list) else value
-                console.print(f"{key:<12} {text}", markup=False)
+                terminal.print(f"{key:<12} {text}", markup=False)
     leave(code)
