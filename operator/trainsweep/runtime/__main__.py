@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sys
 
 from trainsweep.runtime import operator
@@ -21,4 +23,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    logging.shutdown()
+    sys.stderr.flush()
+    # Not sys.exit: it would wait for threads that a hanging store holds, longer than the pod's grace.
+    os._exit(code)

@@ -84,7 +84,7 @@ class _Pass:
     async def do(self, action: model.Action) -> None:
         match action:
             case model.AddFinalizer():
-                await self._finalizers([*self._sweep.finalizers, FINALIZER])
+                await self._finalizers([*(f for f in self._sweep.finalizers if f != FINALIZER), FINALIZER])
                 crash_point("after-finalizer")
             case model.RemoveFinalizer():
                 await self._remove_finalizer()
@@ -131,8 +131,6 @@ class _Pass:
     async def _remove_finalizer(self) -> None:
         try:
             await self._finalizers([f for f in self._sweep.finalizers if f != FINALIZER])
-        except Conflict:
-            raise
         except Invalid as error:
             # Finalizers can only shrink while an object is being deleted: somebody else removed one meanwhile.
             raise Conflict(error.message) from None

@@ -15,7 +15,7 @@ from trainsweep.runtime.kube import Conflict, KubeError, Unavailable
 from trainsweep.runtime.looks import Looks
 from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.metrics import Metrics
-from trainsweep.runtime.workqueue import MAX_AHEAD, WorkQueue
+from trainsweep.runtime.workqueue import WorkQueue
 
 _log = logging.getLogger(__name__)
 SOON = 0.2
@@ -66,15 +66,13 @@ class Reconciler:
             if observed is None:
                 self._forget(key)
                 return "gone"
-            now = self._now()
-            plan = self._decide(observed, now)
+            plan = self._decide(observed, self._now())
             await self._apply(observed, plan)
         except Conflict as error:
             return self._conflict(key, error)
         except KubeError as error:
-            pause = self._queue.retry(key)
-            if isinstance(error, Unavailable) and error.retry_after:
-                pause = max(pause, error.retry_after)
+            asked = error.retry_after if isinstance(error, Unavailable) else None
+            pause = self._queue.retry(key, asked or 0.0)
             _log.warning("%s: %s: %s; again in %.1f s", key, type(error).__name__, error.message, pause)
             return type(error).__name__.lower()
         except RefusedError as error:
@@ -91,7 +89,7 @@ class Reconciler:
         self._memory.states[key] = _state(observed, plan)
         self._queue.succeeded(key)
         if plan.wake_at is not None:
-            self._queue.add_after(key, min(max(plan.wake_at - now, SOON), MAX_AHEAD))
+            self._queue.add_after(key, max(plan.wake_at - self._now(), SOON))
         return "ok"
 
     def _forget(self, key: SweepKey) -> None:

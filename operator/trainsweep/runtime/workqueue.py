@@ -95,10 +95,11 @@ class WorkQueue(Generic[K]):
         """Work on the key after some seconds."""
         self.add_at(key, self._now() + max(0.0, seconds))
 
-    def retry(self, key: K) -> float:
-        """Work on a key that failed after its back-off; returns the pause in seconds."""
+    def retry(self, key: K, at_least: float = 0.0) -> float:
+        """Work on a key that failed after its back-off, or after `at_least` seconds; returns the pause."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         pause = backoff_seconds(failures, initial=self._initial, longest=self._longest, draw=self._draw)
+        pause = min(max(pause, at_least), MAX_AHEAD)
         self.add_after(key, pause)
         return pause
 

@@ -115,6 +115,8 @@ def test_failures_back_off_by_key_and_success_forgets_them() -> None:
         queue.add("a")
         await serve(queue, work, 400)
         assert seen == [0.0, 1.0, 3.0, 7.0, 8.0, 10.0]
+        assert queue.retry("b", at_least=17.0) == 17.0
+        assert queue.retry("c", at_least=10_000.0) == MAX_AHEAD
 
     run_virtual(body())
 
