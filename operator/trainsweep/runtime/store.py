@@ -92,6 +92,10 @@ class Store(Protocol):
         """The object's bytes, in pieces of at most a MiB."""
         ...
 
+    def uploading(self, folder: str) -> set[str]:
+        """Keys below a folder that are being uploaded right now, as far as the store tells us."""
+        ...
+
 
 def full_key(location: Location, key: str) -> str:
     """The store's key of a key relative to the run. The one place where a relative key becomes a full one.
@@ -201,6 +205,10 @@ class FileStore:
     def chunks(self, key: str) -> Iterator[bytes]:
         """See `Store`."""
         return self._pieces(key, None)
+
+    def uploading(self, folder: str) -> set[str]:
+        """See `Store`. A folder's files are there or are not."""
+        return set()
 
     def _pieces(self, key: str, limit: int | None) -> Iterator[bytes]:
         path, left = self._path(key), limit

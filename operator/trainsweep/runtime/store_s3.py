@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -39,11 +41,13 @@ from trainsweep.runtime.store import (
 CONNECT_SECONDS, READ_SECONDS = 5, 15
 POOL = 16
 PAGE = 1000
+ABANDONED_SECONDS = 3600
 _ALGORITHMS = ("SHA256", "SHA1", "CRC32", "CRC32C", "CRC64NVME")
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _PASSING = frozenset(
     {"ExpiredToken", "RequestTimeTooSkewed", "RequestTimeout", "SlowDown", "TooManyRequests", "Throttling"}
 )
+_log = logging.getLogger(__name__)
 _clients_lock = threading.Lock()
 
 
@@ -168,6 +172,22 @@ class S3Store:
             raise
         except Exception as error:
             raise self._error(error, key) from None
+
+    def uploading(self, folder: str) -> set[str]:
+        """See `Store`. Older ones were abandoned; not every store or role can list them, which is no error."""
+        prefix = full_key(self._location, folder) + "/"
+        cut = len(self._location.prefix) + 1 if self._location.prefix else 0
+        try:
+            page = self._client.list_multipart_uploads(Bucket=self._location.bucket, Prefix=prefix)
+        except Exception as error:
+            _log.debug("uploads below %s: %s", folder, error)
+            return set()
+        now = datetime.now(UTC)
+        return {
+            str(u["Key"])[cut:]
+            for u in page.get("Uploads") or ()
+            if (now - u["Initiated"]).total_seconds() < ABANDONED_SECONDS
+        }
 
     def _pages(self, prefix: str, folder: str, **extra: Any) -> Iterator[dict[str, Any]]:
         token: dict[str, str] = {}

@@ -225,6 +225,9 @@ async def compare(store: Store, owed: Sequence[Owed], depth: Depth, run: Runner,
                     bad.append(settlement.missing(item.trial, item.checkpoint, entry.path, problem))
 
             await bounded([e for e in item.files if e.path not in known], file)
+        absent = {f"{m.checkpoint}/{m.file}" for m in bad if m.problem == "Absent"}
+        if absent and (coming := sorted(absent & await run(store.uploading, item.checkpoint))):
+            raise Unavailable(f"{coming[0]} is still being uploaded")
         if bad:
             tally.missing += sorted(bad, key=lambda m: m.file)
             return

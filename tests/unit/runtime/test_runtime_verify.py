@@ -10,6 +10,7 @@ from tests.unit.runtime.runs import ATTEMPT, HASH, Run, entry, target
 from trainsweep.api.workload import Depth, Require
 from trainsweep.contract.documents import Outcome
 from trainsweep.core.model import Proof, Settlement
+from trainsweep.runtime import store_s3
 from trainsweep.runtime.inventory import look
 from trainsweep.runtime.verify import Meter, bounded, in_thread
 
@@ -187,6 +188,21 @@ async def test_a_403_on_one_owed_file_is_unknown_never_missing(s3_run: Run) -> N
     answer(s3_run.store, 403, only="model.pt")
     found = await see(s3_run, digest)
     assert (found.proof, found.denied, found.missing) == (Proof.UNKNOWN, True, ())
+
+
+async def test_a_file_that_is_still_being_uploaded_is_unknown_not_missing(
+    s3_run: Run, bucket: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(s3_run)
+    digest = s3_run.settle(s3_run.receipt())
+    s3_run.delete(MODEL)
+    client, name = bucket
+    client.create_multipart_upload(Bucket=name, Key=f"{s3_run.store.location.prefix}/{MODEL}")
+    # The double says of every upload that it was begun in 2010.
+    assert (await see(s3_run, digest)).proof is Proof.MISSING
+    monkeypatch.setattr(store_s3, "ABANDONED_SECONDS", 10**10)
+    found = await see(s3_run, digest)
+    assert (found.proof, found.denied, "still being uploaded" in found.message) == (Proof.UNKNOWN, False, True)
 
 
 async def test_nothing_owed_needs_no_proof(file_run: Run) -> None:
