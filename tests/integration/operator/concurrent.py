@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-WORKERS = 14
+WORKERS = int(os.environ.get("TRAINSWEEP_TEST_WORKERS", "12"))
 BODY = "_concurrent_body"
 
 

@@ -57,7 +57,7 @@ class Operator:
             )
         return self
 
-    def ready(self, timeout: float = 60) -> Operator:
+    def ready(self, timeout: float = 180) -> Operator:
         """Waits until it says that it is ready."""
         until = time.monotonic() + timeout
         while time.monotonic() < until:

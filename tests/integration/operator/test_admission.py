@@ -18,7 +18,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "storage-endpoint": ({"storage": {"endpointURL": "http://10.0.0.1:9"}}, "StorageNotAllowed", "storage.endpointURL"),
     "reserved-env": (
         {"training": {"env": [{"name": "RAY_ADDRESS", "value": "x"}]}},
-        "NotAllowed",
+        "InvalidSpec",
         "training.env[0].name",
     ),
     "host-path": ({"cluster": {"head": {"podTemplate": HOST_PATH}}}, "NotAllowed", "cluster.head.podTemplate"),
@@ -38,7 +38,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "InvalidSpec",
         "trials.count",
     ),
-    "runtime-env": ({"training": {"runtimeEnv": {"container": {"image": "x"}}}}, "NotAllowed", "training.runtimeEnv"),
+    "runtime-env": ({"training": {"runtimeEnv": {"container": {"image": "x"}}}}, "InvalidSpec", "training.runtimeEnv"),
 }
 
 

@@ -35,7 +35,7 @@ def test_a_lost_head_costs_an_infrastructure_retry_and_no_report_is_made_twice(w
     head = world.kuberay.head_of("sweeps", job["status"]["rayClusterName"])
     assert head is not None
     world.api.delete(POD, head["metadata"]["name"], "sweeps")
-    done = world.ended(body, 150)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "Completed"
     assert ends(done) == [("Infrastructure", "HeadLost"), ("Success", "JobSucceeded")]
     assert used(done) == {"infrastructure": 1}
@@ -47,7 +47,7 @@ def test_a_lost_head_costs_an_infrastructure_retry_and_no_report_is_made_twice(w
 @concurrent
 def test_a_driver_that_dies_without_a_receipt_is_settled_by_an_inventory(world: World) -> None:
     body = world.submit(sweep("no-receipt"), Script(crash_before="receipt"), Script())
-    seen = world.reaches(body, "Succeeded", "Unknown", "Retrying", 120)
+    seen = world.reaches(body, "Succeeded", "Unknown", "Retrying")
     assert seen["status"]["checkpoints"]["source"] == "Inventory"
     assert condition(seen, "CheckpointsVerified")["reason"] == "Verified"
     done = world.ended(body)
@@ -62,7 +62,7 @@ def test_a_driver_that_dies_without_a_receipt_is_settled_by_an_inventory(world: 
 def test_retries_are_finite_and_the_last_attempt_is_settled_too(world: World) -> None:
     spec = {"failurePolicy": {"attempts": {"application": 1}}}
     body = world.submit(sweep("always-fails", **spec), Script(crash_before="receipt"))
-    done = world.ended(body, 150)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "RetriesExhausted"
     assert "failurePolicy.attempts" in condition(done, "Succeeded")["message"]
     assert used(done) == {"application": 1}
@@ -76,7 +76,7 @@ def test_a_preemption_is_an_eviction_and_the_next_attempt_goes_on(world: World) 
     world.training(body)
     (job,) = world.rayjobs(body)
     world.api.patch(RAY_JOB, job["metadata"]["name"], {"spec": {"suspend": True}}, "sweeps")
-    done = world.ended(body, 150)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "Completed"
     assert ends(done)[0] == ("Eviction", "Suspended")
     assert used(done) == {"eviction": 1}
@@ -89,7 +89,7 @@ def test_a_rayjob_deleted_by_a_person_is_an_eviction(world: World) -> None:
     world.training(body)
     (job,) = world.rayjobs(body)
     world.api.delete(RAY_JOB, job["metadata"]["name"], "sweeps")
-    done = world.ended(body, 150)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "Completed"
     assert ends(done)[0] == ("Eviction", "RayJobDeleted")
     assert used(done) == {"eviction": 1}
@@ -105,7 +105,7 @@ def test_a_rayjob_that_kuberay_refuses_ends_the_sweep_and_is_removed(world: Worl
     (job,) = world.rayjobs(body)
     patch = {"spec": {"suspend": True, "shutdownAfterJobFinishes": False}}
     world.api.patch(RAY_JOB, job["metadata"]["name"], patch, "sweeps")
-    done = world.ended(body, 150)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "KubeRayRefused"
     assert world.rayjobs(body) == []
     assert world.api.get(RAY_CLUSTER, job["status"]["rayClusterName"], "sweeps") is None
@@ -115,7 +115,7 @@ def test_a_rayjob_that_kuberay_refuses_ends_the_sweep_and_is_removed(world: Worl
 def test_a_run_deadline_stops_the_driver_and_its_checkpoints_are_still_proven(world: World) -> None:
     spec = {"deadlines": {"startupSeconds": 10, "runSeconds": 10}}
     body = world.submit(sweep("deadline", **spec), Script(hold=threading.Event()))
-    done = world.ended(body, 150)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "DeadlineExceeded"
     assert condition(done, "CheckpointsVerified")["reason"] == "Verified"
     (run,) = world.runs(body)
@@ -130,7 +130,7 @@ def test_a_cluster_that_never_starts_ends_by_the_startup_deadline_with_the_pods_
     body = world.submit(sweep("no-nodes", **spec))
     world.until(lambda: (world.sweep(body).get("status") or {}).get("pending"), "pending says why")
     assert world.sweep(body)["status"]["pending"]["layer"] == "Placement"
-    done = world.ended(body, 120)
+    done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "RetriesExhausted"
     assert "0/3 nodes are available" in condition(done, "Succeeded")["message"]
     assert world.runs(body) == []

@@ -10,7 +10,7 @@ from tests.integration.operator.concurrent import concurrent
 from tests.integration.operator.doubles.api import Object
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.world import World
+from tests.integration.operator.world import PATIENCE, World
 from trainsweep.runtime.crash import POINTS
 
 
@@ -25,7 +25,7 @@ def went_well_once(world: World, body: Object) -> None:
     assert [e["responseStatus"]["code"] for e in made].count(201) == 1
     (run,) = world.runs(body)
     assert {v.result for v in run.verdicts} == {"Persisted"}
-    world.until(lambda: "finalizers" not in world.sweep(body)["metadata"], "finalizer gone", 20)
+    world.until(lambda: "finalizers" not in world.sweep(body)["metadata"], "finalizer gone")
     assert world.holds(body) == []
     assert world.pods(body) == []
 
@@ -36,7 +36,7 @@ def test_killed_at_a_named_point_the_next_process_reaches_the_same_end(world: Wo
     namespace = world.namespace(f"crash-{point}")
     operator = world.operator(f"crash-{point}", namespace).start(TRAINSWEEP_CRASH_AT=point)
     body = world.submit(sweep("survivor", namespace))
-    assert operator.wait(120) == 137, operator.tail()
+    assert operator.wait(PATIENCE) == 137, operator.tail()
     assert condition(world.sweep(body), "Finished").get("status") != "True"
     operator.start()
     went_well_once(world, body)
@@ -51,7 +51,7 @@ def test_killed_at_the_same_point_again_and_again_it_still_launches_one_rayjob(w
     body = world.submit(sweep("survivor", namespace))
     for point in ("after-finalizer", "after-status", "after-post"):
         operator.start(TRAINSWEEP_CRASH_AT=point)
-        assert operator.wait(120) == 137, operator.tail()
+        assert operator.wait(PATIENCE) == 137, operator.tail()
     operator.start()
     went_well_once(world, body)
     operator.terminate()

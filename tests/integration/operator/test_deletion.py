@@ -18,7 +18,7 @@ from trainsweep.runtime.kube import HOLD
 def nothing_is_left(world: World, body: dict) -> None:
     """Waits for the sweep and looks for what it owned."""
     world.gone(body)
-    world.until(lambda: not world.pods(body), "last pod gone", 20)
+    world.until(lambda: not world.pods(body), "last pod gone")
     assert world.rayjobs(body) == []
     assert world.holds(body) == []
 
@@ -70,7 +70,7 @@ def test_a_hold_deleted_in_mid_run_is_made_again_and_owns_the_rayjob(world: Worl
             and (owners == {holds[0]["metadata"]["uid"]})
         )
 
-    world.until(mended, "the hold is made again and the reference patched back", 30)
+    world.until(mended, "the hold is made again and the reference patched back")
     assert world.rayjobs(body)[0]["metadata"]["uid"] == job["metadata"]["uid"]
     script.hold.set()
     assert condition(world.ended(body), "Succeeded")["status"] == "True"
@@ -115,7 +115,7 @@ def test_a_sweep_without_a_rayjob_is_deleted_at_once(world: World) -> None:
 def test_a_finished_sweep_is_deleted_with_its_rayjob(world: World) -> None:
     body = world.submit(sweep("finished-first"))
     world.ended(body)
-    world.until(lambda: not world.holds(body), "hold gone", 20)
+    world.until(lambda: not world.holds(body), "hold gone")
     world.delete(body)
     world.gone(body, 15)
-    world.until(lambda: not world.rayjobs(body), "the garbage collector takes the RayJob", 30)
+    world.until(lambda: not world.rayjobs(body), "the garbage collector takes the RayJob")

@@ -12,7 +12,8 @@ JOBS, CLUSTERS = "rayjobs.ray.io", "rayclusters.ray.io"
 OPERATOR = [
     ("get list watch patch", SWEEPS, True),
     ("create delete deletecollection", SWEEPS, False),
-    ("get update patch", f"{SWEEPS}/status", True),
+    ("update", f"{SWEEPS}/status", True),
+    ("patch", f"{SWEEPS}/status", False),
     ("update", f"{SWEEPS}/finalizers", True),
     ("get list watch", CLASSES, True),
     ("create update patch delete", CLASSES, False),

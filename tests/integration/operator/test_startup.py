@@ -8,7 +8,7 @@ from pathlib import Path
 from devcluster.cluster import Cluster
 from tests.integration.operator.concurrent import concurrent, long
 from tests.integration.operator.sweeps import sweep, sweep_class
-from tests.integration.operator.world import World
+from tests.integration.operator.world import PATIENCE, World
 
 
 @long
@@ -27,7 +27,7 @@ def test_started_before_kuberay_it_is_not_ready_ends_after_a_minute_and_then_wor
             body = bare.submit(sweep("early", "early"))
             bare.until(lambda: operator.get("/readyz")[0] == 503, "not ready", 30)
             assert operator.get("/healthz")[0] == 200
-            assert operator.wait(120) == 1, operator.tail()
+            assert operator.wait(PATIENCE) == 1, operator.tail()
             assert time.monotonic() - began >= 60
             assert "install KubeRay" in operator.tail()
             assert "status" not in bare.sweep(body) or not bare.sweep(body)["status"].get("conditions")
@@ -52,7 +52,7 @@ def test_a_right_that_is_missing_is_named_and_ends_the_process(world: World) -> 
     """The identity of nobody: a user whom no role is bound to."""
     operator = world.operator("rightless", "sweeps", TRAINSWEEP_STARTUP_SECONDS="5", KUBECONFIG=str(world.nobody()))
     operator.start()
-    assert operator.wait(90) == 1, operator.tail()
+    assert operator.wait(PATIENCE) == 1, operator.tail()
     text = operator.log.read_text()
     assert "missing right: create rayjobs.ray.io in namespace sweeps" in text
     assert "missing right: update trainsweeps/status.trainsweep.io in namespace sweeps" in text

@@ -20,7 +20,7 @@ def test_a_one_attempt_sweep_costs_at_most_twelve_writes_and_eight_events(world:
     body = world.submit(sweep("quiet", "budget"), Script(epoch_seconds=1.0))
     done = world.ended(body)
     assert condition(done, "Succeeded")["status"] == "True"
-    world.until(lambda: "finalizers" not in world.sweep(body)["metadata"], "finalizer gone", 20)
+    world.until(lambda: "finalizers" not in world.sweep(body)["metadata"], "finalizer gone")
     time.sleep(3)
     progress = int((time.time() - began) // PROGRESS_SECONDS)
     writes = world.audit("budget")

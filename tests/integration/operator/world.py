@@ -27,6 +27,8 @@ ACCOUNT = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 CRD = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 SYSTEM, RELEASE = "trainsweep-system", "trainsweep"
 OPERATOR_USER = f"system:serviceaccount:{SYSTEM}:{RELEASE}"
+PATIENCE = 240.0
+"""Seconds until a test gives up: most of them wait at the same time, on a machine that may be busy."""
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts/{name}",
@@ -218,7 +220,7 @@ class World:
 
     # --------------------------------------------------------------------------------------------------------- waiting
 
-    def until(self, probe: Callable[[], Any], what: str, timeout: float = 60, every: float = 0.2) -> Any:
+    def until(self, probe: Callable[[], Any], what: str, timeout: float = PATIENCE, every: float = 0.3) -> Any:
         """Waits until the probe gives something true, and returns that."""
         end = time.monotonic() + timeout
         while True:
@@ -229,7 +231,9 @@ class World:
                 raise AssertionError(f"{what}: not within {timeout} s; last seen: {found!r}")
             time.sleep(every)
 
-    def reaches(self, body: Object, kind: str, status: str = "True", reason: str = "", timeout: float = 90) -> Object:
+    def reaches(
+        self, body: Object, kind: str, status: str = "True", reason: str = "", timeout: float = PATIENCE
+    ) -> Object:
         """Waits for a condition; the error shows all of them."""
         meta = body["metadata"]
         seen: Object = {}
@@ -248,12 +252,12 @@ class World:
             words = {c["type"]: c["message"] for c in (seen.get("status") or {}).get("conditions") or []}
             raise AssertionError(f"{error}\n{states(seen)}\n{words}\n{tails}") from None
 
-    def ended(self, body: Object, timeout: float = 90) -> Object:
+    def ended(self, body: Object, timeout: float = PATIENCE) -> Object:
         """Waits until a sweep is terminal and its last pod is gone."""
         self.reaches(body, "Finished", timeout=timeout)
         return self.reaches(body, "Released", timeout=timeout)
 
-    def gone(self, body: Object, timeout: float = 90) -> None:
+    def gone(self, body: Object, timeout: float = PATIENCE) -> None:
         """Waits until the sweep's object is gone."""
         meta = body["metadata"]
 
