@@ -16,6 +16,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.before: Callable[[], None] | None = None
+        """Called before each exposition, to set what is only known as a whole."""
         ProcessCollector(registry=self.registry)
         self.reconciles = Counter(
             "trainsweep_reconcile_total", "Passes over a sweep, by outcome.", ["outcome"], registry=self.registry
@@ -68,4 +70,6 @@ class Metrics:
 
     def text(self) -> bytes:
         """The exposition."""
+        if self.before is not None:
+            self.before()
         return generate_latest(self.registry)

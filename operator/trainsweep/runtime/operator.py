@@ -155,6 +155,7 @@ class Process:
         self.classes = Classes(kube)
         self.looks = Looks(self.queue.add, metrics, look_seconds=settings.look)
         self.ready = False
+        metrics.before = lambda: metrics.states(self.memory.states)
         metrics.gauge("trainsweep_queue_depth", "Sweeps that wait for a worker.", lambda: float(len(self.queue)))
         metrics.gauge("trainsweep_queue_delayed", "Sweeps with a wake-up ahead.", lambda: float(self.queue.delayed))
         metrics.gauge(
@@ -188,7 +189,6 @@ class Process:
 
         async def compare() -> None:
             await resync(self.kube, spaces, self.looks.keys() | set(self.memory.states), self.queue.add)
-            self.metrics.states(self.memory.states)
 
         async def remove_orphans() -> None:
             self.metrics.orphans.inc(await orphans.sweep())

@@ -47,7 +47,8 @@ async def test_probes_tell_what_is_wrong_and_metrics_are_exposed() -> None:
     wrong = {"alive": "", "ready": "not yet"}
     metrics = Metrics()
     metrics.api_call("GET", "pods", "ok")
-    metrics.states({"a": "Running", "b": "Running"})
+    states = {"a": "Running", "b": "Running"}
+    metrics.before = lambda: metrics.states(states)
     metrics.gauge("trainsweep_queue_depth", "x", lambda: 4.0)
     app = probes.application(metrics, lambda: wrong["alive"], lambda: wrong["ready"])
     runner, port = await probes.serve(app, 0)
@@ -68,6 +69,10 @@ async def test_probes_tell_what_is_wrong_and_metrics_are_exposed() -> None:
         assert 'trainsweep_sweeps{state="Running"} 2.0' in text
         assert 'trainsweep_api_calls_total{outcome="ok",resource="pods",verb="GET"} 1.0' in text
         assert "trainsweep_queue_depth 4.0" in text
+        states["b"] = "Completed"
+        _, text = await get("/metrics")
+        assert 'trainsweep_sweeps{state="Completed"} 1.0' in text
+        assert 'trainsweep_sweeps{state="Running"} 1.0' in text
     finally:
         await runner.cleanup()
         await asyncio.sleep(0)
