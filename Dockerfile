@@ -8,37 +8,40 @@
 ARG OPERATOR_BASE=docker.io/library/python:3.12-slim-bookworm
 ARG TRAIN_BASE=docker.io/rayproject/ray:2.58.0-py312
 
-# --- the operator's packages, in a virtual environment that holds no pip ---
-FROM ${OPERATOR_BASE} AS operator-packages
+# --- the operator's code and packages, in a virtual environment that holds no pip; one tree, so one layer later ---
+FROM ${OPERATOR_BASE} AS operator-files
 ARG PIP_INDEX_URL
 ARG PIP_CERT
 COPY requirements/operator.txt /tmp/operator.txt
-COPY operator/trainsweep /app/trainsweep
-# Bytecode is written here, once: the running container has a read-only root. Hash-based, so that no time stamp matters.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
-    python3 -m venv --without-pip /opt/venv \
-    && python3 -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile --no-deps \
-       --only-binary :all: --require-hashes --requirement /tmp/operator.txt \
-    && find /app /opt/venv -name __pycache__ -type d -prune -exec rm -rf {} + \
-    && python3 -m compileall -q --invalidation-mode unchecked-hash /opt/venv/lib /app
+    python3 -m venv --without-pip /opt/trainsweep/venv \
+    && python3 -m pip --python /opt/trainsweep/venv/bin/python install --no-cache-dir --no-deps \
+       --only-binary :all: --require-hashes --requirement /tmp/operator.txt
+COPY LICENSE /opt/trainsweep/LICENSE
+COPY operator/trainsweep /opt/trainsweep/app/trainsweep
+# Bytecode is written here, once: the running container has a read-only root. Hash-based, so that no time stamp matters.
+RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash /opt/trainsweep
 
 # --- the operator ---
 FROM ${OPERATOR_BASE} AS operator
 LABEL org.opencontainers.image.title="trainsweep-operator" \
       org.opencontainers.image.description="Runs TrainSweeps: one RayJob at a time, checkpoints proven before teardown" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=operator-packages /opt/venv /opt/venv
-COPY --from=operator-packages /app /app
-COPY LICENSE /app/LICENSE
-ENV PATH=/opt/venv/bin:$PATH \
-    PYTHONPATH=/app \
+COPY --from=operator-files /opt/trainsweep /opt/trainsweep
+ENV PATH=/opt/trainsweep/venv/bin:$PATH \
+    PYTHONPATH=/opt/trainsweep/app \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
-WORKDIR /app
 # A number, so that the kubelet can prove runAsNonRoot.
 USER 65532:65532
 EXPOSE 9090
 ENTRYPOINT ["python", "-m", "trainsweep.runtime"]
+
+# --- the driver's code ---
+FROM scratch AS driver-files
+COPY LICENSE /
+COPY operator/trainsweep /trainsweep
+COPY trainjobs /trainjobs
 
 # --- the image of the Ray pods: the driver, and what it imports ---
 FROM ${TRAIN_BASE} AS train
@@ -51,14 +54,12 @@ LABEL org.opencontainers.image.title="trainsweep-train" \
 ARG TRAIN_INSTALL=lock
 ARG TRAIN_USER=1000:100
 USER 0:0
-COPY pyproject.toml LICENSE /opt/trainsweep/
-COPY requirements/train.txt requirements/install-train /opt/trainsweep/requirements/
+COPY pyproject.toml requirements/train.txt requirements/install-train /opt/trainsweep/requirements/
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONPATH=/opt/trainsweep \
     PYTHONUNBUFFERED=1
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     /opt/trainsweep/requirements/install-train "${TRAIN_INSTALL}" "${TRAIN_USER}"
-COPY operator/trainsweep /opt/trainsweep/trainsweep
-COPY trainjobs /opt/trainsweep/trainjobs
+COPY --from=driver-files / /opt/trainsweep/
 WORKDIR /home/ray
 USER ${TRAIN_USER}
