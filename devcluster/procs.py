@@ -44,7 +44,9 @@ def start_time(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in "ZX" else f"{boot_id()}/{fields[19]}"
+    # A killed leader is a zombie while its threads still end, and until the last has, its ports are held.
+    gone = fields[0] in "ZX" and int(fields[17]) <= 1
+    return None if gone else f"{boot_id()}/{fields[19]}"
 
 
 class Processes:
