@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.store import BEST, TRIALS, Store
 from trainsweep.contract import labels
 from trainsweep.contract.documents import Control, End, FailureReason, Outcome, Phase, Progress
 from trainsweep.contract.layout import parse_attempt_id
 from trainsweep.runtime.kube import POD
 from trainsweep.runtime.pod_views import read_control
-from tests.simulation.store import BEST, TRIALS, Store
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -32,6 +32,10 @@ class Behaviour:
     disobeys: bool = False
     mends: int = 2
     forges: bool = False
+    spoils: int = 0
+    """How many of its receipts are followed by a loss of what they promise."""
+    dies: str = ""
+    """`waiting`: silently, waiting for its verdict; `told`: after it, before the last word; `head`: with its pod."""
     outcome: Outcome = Outcome.COMPLETED
 
 
@@ -159,11 +163,22 @@ class Driver:
         assert self.outcome is not None
         self.receipt = self.store.write_receipt(self.attempt, self.outcome, now, forged=self.how.forges)
         self.phase, self.waits_until = Phase.WAITING_FOR_VERDICT, now + self.timeout
+        if self.how.spoils > 0:
+            self.how.spoils -= 1
+            self.store.damaged = True
 
     def _wait(self, now: float, control: Control | None) -> None:
         verdict = control.verdict if control is not None else None
         assert self.outcome is not None
         good = self.outcome in (Outcome.COMPLETED, Outcome.GOAL_REACHED)
+        told = verdict is not None and verdict.receipt_digest == self.receipt
+        if self.how.dies == "waiting" or (self.how.dies == "told" and told):
+            self._exit(Outcome.FAILED, None, ok=False, word=False)
+            return
+        if self.how.dies == "head":
+            self.world.server.remove(POD, self.pod)
+            self.kill()
+            return
         if verdict is not None and verdict.receipt_digest == self.receipt:
             if verdict.result == "Persisted":
                 self._exit(self.outcome, None, ok=good, verified=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.apiserver import merged
 from trainsweep.contract import labels
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.runtime.kube import POD, RAY_CLUSTER, RAY_JOB, NotFound, Object
@@ -26,18 +25,21 @@ class KubeRay:
         self.world, self.server, self.checks_out = world, world.server, checks_out
         self.down_until = 0.0
         self.deaf: dict[str, float] = {}
-        self.ticking: set[str] = set()
+        self.due: dict[str, float] = {}
 
     # ------------------------------------------------------------------ RayJobs
 
     def wake(self, name: str, after: float = 0.2) -> None:
         """A change of the RayJob wakes its controller at once."""
-        if name not in self.ticking:
-            self.ticking.add(name)
-            self.world.at(self.world.now + after, lambda: self._run(name))
+        when = self.world.now + after
+        if when < self.due.get(name, float("inf")):
+            self.due[name] = when
+            self.world.at(when, lambda: self._run(name, when))
 
-    def _run(self, name: str) -> None:
-        self.ticking.discard(name)
+    def _run(self, name: str, when: float) -> None:
+        if self.due.get(name) != when:
+            return
+        del self.due[name]
         if self.world.now < self.down_until:
             self.wake(name, self.down_until - self.world.now + 0.1)
             return
@@ -118,7 +120,11 @@ class KubeRay:
         """GetJobInfo; 404 submits (again)."""
         name = job["metadata"]["name"]
         head = self.head(status["rayClusterName"])
-        up = head is not None and head["status"].get("phase") == "Running" and not head["metadata"].get("deletionTimestamp")
+        up = (
+            head is not None
+            and head["status"].get("phase") == "Running"
+            and not head["metadata"].get("deletionTimestamp")
+        )
         if head is None or not up:
             since = self.deaf.setdefault(name, self.world.now)
             if self.checks_out and self.world.now - since >= CHECK_TIMEOUT:
@@ -156,7 +162,13 @@ class KubeRay:
 
     def _make_cluster(self, job: Object, name: str) -> None:
         meta = job["metadata"]
-        owner = {"kind": "RayJob", "name": meta["name"], "uid": meta["uid"], "controller": True, "blockOwnerDeletion": True}
+        owner = {
+            "kind": "RayJob",
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
         self.server.create(
             RAY_CLUSTER,
             {
@@ -169,24 +181,31 @@ class KubeRay:
                 "spec": job["spec"]["rayClusterSpec"],
             },
         )
-        self.world.at(self.world.now + 0.5, lambda: self._cluster(name))
+        uid = self.server.get(RAY_CLUSTER, name)["metadata"]["uid"]
+        self.world.at(self.world.now + 0.5, lambda: self._cluster(name, uid))
 
     def head(self, cluster: str) -> Object | None:
         """The cluster's head pod."""
-        found = self.server.selected(POD, f"ray.io/cluster={cluster},ray.io/node-type=head")
-        return found[0] if found else None
+        found = self.server.find(RAY_CLUSTER, cluster)
+        if found is None:
+            return None
+        uid = found["metadata"]["uid"]
+        pods = self.server.selected(POD, f"ray.io/cluster={cluster},ray.io/node-type=head")
+        return next((p for p in pods if p["metadata"]["ownerReferences"][0]["uid"] == uid), None)
 
-    def _cluster(self, name: str) -> None:
+    def _cluster(self, name: str, uid: str) -> None:
         cluster = self.server.find(RAY_CLUSTER, name)
-        if cluster is None or cluster["metadata"].get("deletionTimestamp"):
+        if cluster is None or cluster["metadata"]["uid"] != uid or cluster["metadata"].get("deletionTimestamp"):
             return
         if self.world.now >= self.down_until:
             self._reconcile_cluster(cluster)
-        self.world.at(self.world.now + POLL, lambda: self._cluster(name))
+        self.world.at(self.world.now + POLL, lambda: self._cluster(name, uid))
 
     def _reconcile_cluster(self, cluster: Object) -> None:
         name, status = cluster["metadata"]["name"], cluster.get("status") or {}
-        provisioned = any(c["type"] == "RayClusterProvisioned" and c["status"] == "True" for c in status.get("conditions", ()))
+        provisioned = any(
+            c["type"] == "RayClusterProvisioned" and c["status"] == "True" for c in status.get("conditions", ())
+        )
         head = self.head(name)
         if head is None:
             kept = (cluster["metadata"].get("annotations") or {}).get(HEAD_RESTART) == "true"
@@ -217,11 +236,16 @@ class KubeRay:
     # ------------------------------------------------------------------ pods
 
     def _make_pod(self, cluster: Object, node: str, template: Object) -> None:
-        meta, name = cluster["metadata"], f"{cluster['metadata']['name']}-{node}"
-        if self.server.find(POD, name) is not None:
-            return
+        meta = cluster["metadata"]
+        name = f"{meta['name']}-{node}-{self.world.rng.randrange(16**5):05x}"
         of_ray = {"ray.io/cluster": meta["name"], "ray.io/node-type": node}
-        owner = {"kind": "RayCluster", "name": meta["name"], "uid": meta["uid"], "controller": True, "blockOwnerDeletion": True}
+        owner = {
+            "kind": "RayCluster",
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
         self.server.create(
             POD,
             {
@@ -273,6 +297,10 @@ class KubeRay:
             self._status(job, jobDeploymentStatus="ValidationFailed", message="spec is invalid")
 
 
+def _owner(kind: str, meta: Object) -> Object:
+    return {"kind": kind, "name": meta["name"], "uid": meta["uid"], "controller": True, "blockOwnerDeletion": True}
+
+
 def attempt_of(body: Object) -> int:
     """Number of the attempt that an object belongs to."""
     return int((body["metadata"].get("labels") or {}).get(labels.ATTEMPT, "0"))
@@ -282,6 +310,3 @@ def live(job: Object) -> bool:
     """Whether a RayJob can make pods."""
     state = (job.get("status") or {}).get("jobDeploymentStatus", "")
     return not job["metadata"].get("deletionTimestamp") and state not in TERMINAL
-
-
-__all__ = ["KubeRay", "attempt_of", "live", "merged"]

@@ -1,4 +1,4 @@
-"""From a seed to a schedule: which faults strike when, what people do, how drivers behave. After the horizon: nothing."""
+"""From a seed to a schedule: which faults strike when, what people do, how drivers behave. All ends at the horizon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.shell import Odds
 from tests.simulation.world import SPEC, START, World
 from trainsweep.contract import labels
 from trainsweep.contract.documents import FailureReason, Outcome
-from trainsweep.runtime.kube import POD, RAY_CLUSTER, RAY_JOB, SWEEP, Object
+from trainsweep.runtime.kube import HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Object
 
 HORIZON = 500.0
 
@@ -26,6 +26,8 @@ class Schedule:
     spec: dict[str, Any]
     odds: Odds
     lost_watch: float
+    skew: float
+    """Seconds by which the clocks of two operator processes may differ."""
     actions: list[tuple[float, str]] = field(default_factory=list)
     behaviours: dict[int, Behaviour] = field(default_factory=dict)
 
@@ -33,7 +35,7 @@ class Schedule:
         said = "\n".join(f"  {at:7.1f} {what}" for at, what in self.actions)
         how = "\n".join(f"  driver of attempt {n}: {b}" for n, b in self.behaviours.items())
         limits = {k: self.spec[k] for k in ("deadlines", "checkpoints", "failurePolicy")}
-        return f"profile {self.profile}, {self.odds}, lost watch {self.lost_watch}\n  {limits}\n{said}\n{how}"
+        return f"profile {self.profile}, {self.odds}, lost watch {self.lost_watch}, skew {self.skew}\n  {limits}\n{said}\n{how}"
 
 
 PROFILES = ("operator", "cluster", "people", "all")
@@ -52,13 +54,13 @@ def draw(rng: random.Random) -> Schedule:
             conflict=rng.choice((0.0, 0.1, 0.3)),
             interleave=rng.choice((0.0, 0.05, 0.2)),
         )
-    out = Schedule(profile, spec, odds, rng.choice((0.0, 0.0, 0.3)))
+    out = Schedule(profile, spec, odds, rng.choice((0.0, 0.0, 0.3)), rng.choice((0.0, 0.0, 40.0)))
     out.behaviours = {n: _behaviour(rng, profile) for n in range(1, 6)}
     if profile != "operator":
         _settings(rng, spec, out)
         names = _CLUSTER if profile == "cluster" else _PEOPLE if profile == "people" else [*_CLUSTER, *_PEOPLE]
-        for _ in range(rng.choice((1, 1, 2, 3))):
-            out.actions.append((rng.uniform(0, HORIZON * 0.8), rng.choice(names)))
+        for _ in range(rng.choice((1, 1, 2, 3, 4))):
+            out.actions.append((rng.uniform(0, rng.choice((100, 200, 400))), rng.choice(names)))
     if rng.random() < 0.3:
         out.actions.append((rng.uniform(0, 200), "operator-away"))
     out.actions.sort()
@@ -79,10 +81,12 @@ def _settings(rng: random.Random, spec: dict[str, Any], out: Schedule) -> None:
 
 
 def _behaviour(rng: random.Random, profile: str) -> Behaviour:
-    how = Behaviour(trial_seconds=rng.choice((5, 10, 20)), startup_seconds=rng.choice((5, 10)))
-    if profile == "operator" or rng.random() < 0.5:
+    how = Behaviour(trial_seconds=rng.choice((5, 10, 20, 30)), startup_seconds=rng.choice((5, 10)))
+    if profile == "operator" or rng.random() < 0.4:
         return how
-    match rng.randrange(8):
+    if rng.random() < 0.3:
+        how.spoils = rng.choice((1, 2, 5))
+    match rng.randrange(9):
         case 0:
             how.crash_at = rng.uniform(1, 120)
         case 1:
@@ -97,6 +101,8 @@ def _behaviour(rng: random.Random, profile: str) -> Behaviour:
             how.forges = True
         case 6:
             how.mends = 0
+        case 7:
+            how.dies = rng.choice(("waiting", "told", "head"))
         case _:
             how.outcome = rng.choice((Outcome.GOAL_REACHED, Outcome.MAX_FAILED_TRIALS))
     return how
@@ -182,8 +188,6 @@ def _operator_away(world: World) -> None:
 
 
 def _hold_deleted(world: World) -> None:
-    from trainsweep.runtime.kube import HOLD
-
     for hold in list(world.server.all(HOLD)):
         world.server.delete(HOLD, hold["metadata"]["name"])
 
@@ -219,7 +223,9 @@ def _edit(world: World) -> None:
         )
     )
     hangs = any(d.alive and d.how.hang_at is not None for d in world.drivers)
-    if not (hangs and change == {"deadlines": {"runSeconds": None}}):
+    told = {**found["spec"]["deadlines"], **change.get("deadlines", {})}
+    ordered = (told.get("runSeconds") or 0) <= (told.get("totalSeconds") or 10_000)  # else the API server says no
+    if ordered and not (hangs and change == {"deadlines": {"runSeconds": None}}):
         world.server.patch(SWEEP, "digits", {"spec": change})
 
 
@@ -227,9 +233,10 @@ def _recreate(world: World) -> None:
     _delete(world, foreground=world.rng.random() < 0.5)
 
     def again() -> None:
-        if world.sweep() is None:
+        found = world.sweep()
+        if found is None:
             world.apply_sweep()
-        else:
+        elif found["metadata"].get("deletionTimestamp"):
             world.at(world.now + 5, again)
 
     world.at(world.now + 5, again)
@@ -255,13 +262,22 @@ ACTIONS: dict[str, Callable[[World], None]] = {
     "edit": _edit,
     "recreate": _recreate,
 }
-_PEOPLE = ["rayjob-deleted", "hold-deleted", "delete-background", "delete-foreground", "delete-and-force", "edit", "edit", "recreate"]
+_PEOPLE = [
+    "rayjob-deleted",
+    "hold-deleted",
+    "delete-background",
+    "delete-foreground",
+    "delete-and-force",
+    "edit",
+    "edit",
+    "recreate",
+]
 _CLUSTER = [name for name in ACTIONS if name not in _PEOPLE and name != "operator-away"] + ["rayjob-deleted"]
 
 
 def install(world: World, schedule: Schedule) -> None:
     """Puts the schedule into the world's clock; at the horizon every fault stops."""
-    world.odds, world.lost_watch = schedule.odds, schedule.lost_watch
+    world.odds, world.lost_watch, world.skew = schedule.odds, schedule.lost_watch, schedule.skew
     world.behave = lambda n: schedule.behaviours.get(n, Behaviour()) if world.now < START + HORIZON else Behaviour()
 
     def act(what: str) -> Callable[[], None]:

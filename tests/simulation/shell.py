@@ -127,6 +127,7 @@ class FakeLooks:
 
     world: World
     process: int
+    skew: float
     settlements: dict[str, Settlement] = field(default_factory=dict)
     flights: set[tuple[str, str]] = field(default_factory=set)
     answered: bool = False
@@ -157,8 +158,11 @@ class FakeLooks:
             return
         self.flights.discard((wanted.attempt_id, wanted.digest))
         store, now = self.world.store, self.world.now
-        writing = any(d.alive and d.attempt == wanted.attempt_id for d in self.world.drivers) and now - store.written_at < 20
+        writing = (
+            any(d.alive and d.attempt == wanted.attempt_id for d in self.world.drivers) and now - store.written_at < 20
+        )
         found = store.look(wanted.attempt_id, wanted.digest, wanted.inventory, now, writing)
+        found = Settlement(**{**found.__dict__, "made_at": now + self.skew})
         self.world.note(f"look {wanted.attempt_id} {found.source} {found.proof} {found.message}")
         self.settlements[wanted.attempt_id] = found
         self.world.enqueue(0.1)
@@ -177,12 +181,14 @@ class Process:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        skew = world.rng.uniform(-world.skew, world.skew)
+        self.now = lambda: world.now + skew
         kube: Any = FaultyKube(world)
-        looks: Any = FakeLooks(world, world.process)
+        looks: Any = FakeLooks(world, world.process, skew)
         memory = Memory()
         self.memory, self.looks = memory, looks
-        self.observer = Observer(kube, Classes(kube), looks, memory, KubeRay(), now=lambda: world.now)
-        self.applier = Applier(kube, looks, Recorder(kube), memory, _METRICS, now=lambda: world.now)
+        self.observer = Observer(kube, Classes(kube), looks, memory, KubeRay(), now=self.now)
+        self.applier = Applier(kube, looks, Recorder(kube), memory, _METRICS, now=self.now)
         self.failures = 0
 
     def reconcile(self) -> float | None:
@@ -193,7 +199,7 @@ class Process:
             if observed is None:
                 self.memory.forget(KEY)
                 return None
-            now = world.now
+            now = self.now()
             plan: Plan = decide(observed, now)
             world.planned(observed, plan)
             finish(self.applier.apply(observed, plan))

@@ -49,7 +49,9 @@ class Store:
 
     def counts(self, running: int = 0) -> TrialCounts:
         left = TRIALS - self.done
-        return TrialCounts(expected=TRIALS, succeeded=self.done, running=min(running, left), pending=max(0, left - running))
+        return TrialCounts(
+            expected=TRIALS, succeeded=self.done, running=min(running, left), pending=max(0, left - running)
+        )
 
     def write_receipt(self, attempt: str, outcome: Outcome, now: float, *, forged: bool = False) -> str:
         self.sequence += 1

@@ -1,4 +1,4 @@
-"""Thousands of seeded schedules: the real observe(), decide() and apply() among failing doubles, invariants after each step.
+"""Seeded schedules: the real observe(), decide() and apply() among failing doubles, invariants after each step.
 
 `SEEDS=n` sets how many, `SEED=k` runs one and prints its life.
 """
@@ -9,7 +9,6 @@ import functools
 import json
 import os
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -143,8 +142,9 @@ def test_checks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(decide, "settle", careless)
     with pytest.raises(AssertionError, match="seed"):
-        for seed in range(20):
-            simulate(seed)
+        _many(20)
 
 
-Check = Callable[[World], None]
+def _many(seeds: int) -> None:
+    for seed in range(seeds):
+        simulate(seed)

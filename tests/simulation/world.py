@@ -1,4 +1,4 @@
-"""One simulated world: a virtual clock, the doubles, an operator that dies and comes back, and a schedule from a seed."""
+"""One simulated world: a virtual clock, the doubles, and an operator that dies and comes back."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.simulation.shell import Crash, Odds, Process
 from tests.simulation.store import Store
 from trainsweep.contract import labels
 from trainsweep.contract.layout import attempt_id
+from trainsweep.core.draft import _meaning
 from trainsweep.core.model import Observed, Plan
 from trainsweep.runtime.kube import HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, SWEEP_CLASS, Object
 
@@ -59,13 +60,15 @@ class World:
         self._order = itertools.count()
         self.store, self.drivers = Store(), []
         self.no_nodes_until = 0.0
-        self.lost_watch = 0.0
+        self.lost_watch = self.skew = 0.0
         self.checks = Checks(self)
         self.server = Server(lambda: self.now, self._changed)
         self.kuberay = KubeRay(self, checks_out=rng.random() < 0.3)
         self._of_job: dict[str, str] = {}
         self._collecting = False
         self.process = 0
+        self.measured = 0
+        """Status writes for progress and pending alone."""
         self._operator: Process | None = None
         self._busy = self._dirty = False
         self._due: float | None = None
@@ -185,6 +188,8 @@ class World:
         self.at(self.now + pause, self.start_operator)
 
     def planned(self, observed: Observed, plan: Plan) -> None:
+        if plan.status is not None and _meaning(plan.status) == _meaning(observed.sweep.status):
+            self.measured += 1
         if plan.actions:
             self.note("plan " + " ".join(_brief(a) for a in plan.actions))
 

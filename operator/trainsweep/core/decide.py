@@ -32,6 +32,8 @@ from trainsweep.core.times import to_seconds
 from trainsweep.render.admission import check_class
 
 CLASS_RETRY_SECONDS = 60.0
+DEFAULT_TTL = 86400
+"""How long the last RayJob object of a terminal sweep is kept whose spec cannot be read any more."""
 
 
 def decide(observed: Observed, now: float) -> Plan:
@@ -152,9 +154,9 @@ def _rest(draft: Draft, spec: TrainSweepSpec | None) -> None:
         draft.after.append(DeleteHold(draft.observed.hold.name))  # one that was made again behind us
     if FINALIZER in draft.observed.sweep.finalizers:
         draft.after.append(RemoveFinalizer())
-    if spec is None or not isinstance(job, RayJobView) or job.deleting or job.sweep_uid != draft.observed.sweep.uid:
+    if not isinstance(job, RayJobView) or job.deleting or job.sweep_uid != draft.observed.sweep.uid:
         return
-    due = object_ttl_at(draft, spec.cleanup.ray_job_ttl_seconds)
+    due = object_ttl_at(draft, spec.cleanup.ray_job_ttl_seconds if spec else DEFAULT_TTL)
     if due is not None and draft.now >= due:
         draft.after.append(DeleteRayJob(job.name, job.uid))
     else:

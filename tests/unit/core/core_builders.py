@@ -1,4 +1,4 @@
-"""Small builders for the tests of decide(): a stage that holds what a pass sees, and takes over what the pass writes."""
+"""Builders for the tests of decide(): a stage that holds what a pass sees, and takes over what the pass writes."""
 
 from __future__ import annotations
 
