@@ -47,7 +47,10 @@ class DriverError(Exception):
     def __init__(self, reason: FailureReason, message: str) -> None:
         self.reason = reason
         self.message = message
-        super().__init__(f"{reason}: {message}")
+        super().__init__(reason, message)  # both: it travels pickled between Ray's processes
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}"
 
 
 def exit_code(outcome: Outcome, reason: str = "", *, lost: bool = False) -> int:

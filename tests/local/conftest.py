@@ -4,16 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
+
 START = """
 import sys, time, ray
-for tries_left in (4, 3, 2, 1, 0):
+for tries_left in range(9, -1, -1):
     try:
         ray.init(num_cpus=2, resources={"trial_slot": 2}, include_dashboard=False, _temp_dir=sys.argv[1])
         break
-    except Exception:
+    except Exception:  # Ray gives its own processes 30 s, fixed: a machine that runs other tests too may need more
         ray.shutdown()
         if not tries_left:
             raise
@@ -28,7 +31,12 @@ def cluster(tmp_path_factory):
     import tempfile
 
     folder = tempfile.mkdtemp(prefix="tjray-", dir="/tmp")  # Ray's socket paths must stay short
-    environment = {**os.environ, "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600"}
+    places = [ROOT / "operator", ROOT, ROOT / "examples" / "tiny", ROOT / "tests" / "local" / "loops"]
+    environment = {
+        **os.environ,
+        "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
+        "PYTHONPATH": ":".join(map(str, places)),  # as on every pod of the cluster
+    }
     process = subprocess.Popen(
         [sys.executable, "-c", START, folder],
         stdout=subprocess.PIPE,

@@ -121,10 +121,10 @@ class Run:
             time.sleep(0.2)
         raise AssertionError(f"not within {seconds} s: {self.progress()}\n{self.text()[-6000:]}")
 
-    def receipt(self) -> tuple[Receipt, str]:
+    def receipt(self, seconds: float = 500) -> tuple[Receipt, str]:
         """Waits for the next receipt that asks for a verdict: the document and its digest."""
         answered = self.control.verdict.receipt_digest if self.control.verdict else None
-        progress = self.wait_for(lambda p: p.receipt_digest and p.receipt_digest != answered)
+        progress = self.wait_for(lambda p: p.receipt_digest and p.receipt_digest != answered, seconds)
         data = self.get(layout.RECEIPT)
         assert hashlib.sha256(data).hexdigest() == progress.receipt_digest
         return Receipt.model_validate_json(data), progress.receipt_digest

@@ -1,6 +1,7 @@
 """Exit codes tell the truth, and sweep files that cannot be run say why."""
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,12 @@ def test_a_sweep_file_that_cannot_be_run(text, reason, message):
         parse(text)
     assert error.value.reason is reason
     assert message in error.value.message
+
+
+def test_a_failure_travels_between_processes():
+    error = DriverError(FailureReason.BAD_ENTRYPOINT, "no such module")
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (again.reason, again.message, str(again)) == (error.reason, error.message, "BadEntrypoint: no such module")
 
 
 @pytest.mark.parametrize(("cpu", "expected"), [(2, 2), ("2", 2), ("2000m", 2)])
