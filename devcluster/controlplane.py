@@ -147,7 +147,7 @@ def _start_managers(instance: Instance, processes: Processes, paths: dict[str, P
     processes.start("kube-scheduler", common("kube-scheduler"))
 
 
-def wait_ready(instance: Instance, processes: Processes, timeout: float = 60) -> None:
+def wait_ready(instance: Instance, processes: Processes, timeout: float = 120) -> None:
     """Return when ``/readyz`` says ok; raise with the log's end when the server or etcd ends first."""
     keys = instance.state / "pki"
     context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
@@ -167,6 +167,8 @@ def wait_ready(instance: Instance, processes: Processes, timeout: float = 60) ->
             return str(error)
         finally:
             connection.close()
-        return None if answer.status == 200 else body[-300:]
+        if answer.status == 200:
+            return None
+        return "; ".join(line for line in body.splitlines() if line.startswith("[-]")) or body[-300:]
 
     wait_for("API server ready", probe, timeout, f"Log: {instance.logs / 'kube-apiserver.log'}")

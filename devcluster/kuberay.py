@@ -36,7 +36,9 @@ def install(cluster: Cluster) -> None:
         apply_all(cluster, [namespace(NAMESPACE), *_operator(config, image.tag)])
         names = (".".join(reversed(one.stem.split("_"))) for one in files)  # ray.io_rayjobs.yaml
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in names))
-        cluster.kubectl("rollout", "status", "deployment/kuberay-operator", "-n", NAMESPACE, "--timeout=120s")
+        cluster.kubectl(
+            "rollout", "status", "deployment/kuberay-operator", "-n", NAMESPACE, "--timeout=240s", timeout=300
+        )
 
 
 def _operator(config: Path, image: str) -> list[dict[str, Any]]:

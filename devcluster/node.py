@@ -180,7 +180,7 @@ def _start_dns(instance: Instance, processes: Processes) -> None:
     processes.start("coredns", argv)
 
 
-def wait_ready(cluster: Cluster, timeout: float = 90) -> None:
+def wait_ready(cluster: Cluster, timeout: float = 180) -> None:
     """Grant DNS its rights and return when the Node is Ready and takes pods.
 
     Raises:
