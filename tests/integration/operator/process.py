@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,12 @@ def free_port() -> int:
 
 
 class Operator:
-    """One `python -m trainsweep.runtime`; it can be killed and started again."""
+    """One `python -m trainsweep.runtime`; it can be killed and started again.
+
+    As a context manager it takes one of a few slots, and leaves no process behind.
+    """
+
+    _slots = threading.BoundedSemaphore(int(os.environ.get("TRAINSWEEP_TEST_OPERATORS", "5")))
 
     def __init__(self, kubeconfig: Path, log: Path, namespaces: Sequence[str], env: Mapping[str, str]) -> None:
         self.log, self._port = log, free_port()
@@ -43,6 +49,14 @@ class Operator:
             **env,
         }
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Operator:
+        self._slots.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._slots.release()
 
     def start(self, **env: str) -> Operator:
         """Starts it; `env` holds for this start only."""

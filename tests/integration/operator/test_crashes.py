@@ -34,46 +34,47 @@ def went_well_once(world: World, body: Object) -> None:
 @concurrent
 def test_killed_at_a_named_point_the_next_process_reaches_the_same_end(world: World, point: str) -> None:
     namespace = world.namespace(f"crash-{point}")
-    operator = world.operator(f"crash-{point}", namespace).start(TRAINSWEEP_CRASH_AT=point)
-    body = world.submit(sweep("survivor", namespace))
-    assert operator.wait(PATIENCE) == 137, operator.tail()
-    assert condition(world.sweep(body), "Finished").get("status") != "True"
-    operator.start()
-    went_well_once(world, body)
-    operator.terminate()
+    with world.operator(f"crash-{point}", namespace) as operator:
+        body = world.submit(sweep("survivor", namespace))
+        operator.start(TRAINSWEEP_CRASH_AT=point)
+        assert operator.wait(PATIENCE) == 137, operator.tail()
+        assert condition(world.sweep(body), "Released").get("status") != "True"
+        operator.start()
+        went_well_once(world, body)
 
 
 @concurrent
-def test_killed_at_the_same_point_again_and_again_it_still_launches_one_rayjob(world: World) -> None:
-    """Three processes die right after the status is written, the fourth lives."""
+def test_killed_at_three_points_in_a_row_it_still_launches_one_rayjob(world: World) -> None:
     namespace = world.namespace("crash-thrice")
-    operator = world.operator("crash-thrice", namespace)
-    body = world.submit(sweep("survivor", namespace))
-    for point in ("after-finalizer", "after-status", "after-post"):
-        operator.start(TRAINSWEEP_CRASH_AT=point)
-        assert operator.wait(PATIENCE) == 137, operator.tail()
-    operator.start()
-    went_well_once(world, body)
-    operator.terminate()
+    with world.operator("crash-thrice", namespace) as operator:
+        body = world.submit(sweep("survivor", namespace))
+        for point in ("after-finalizer", "after-status", "after-post"):
+            operator.start(TRAINSWEEP_CRASH_AT=point)
+            assert operator.wait(PATIENCE) == 137, operator.tail()
+        operator.start()
+        went_well_once(world, body)
 
 
 @concurrent
 def test_dead_while_the_training_ends_it_looks_within_the_hold(world: World) -> None:
     """KubeRay's lease keeps the cluster; without an answer in time the driver ends, and the look is made afterwards."""
     namespace = world.namespace("crash-late")
-    operator = world.operator("crash-late", namespace).start()
     script = Script(hold=threading.Event())
-    spec = {"checkpoints": {"verify": {"timeoutSeconds": 10}}}
-    body = world.submit(sweep("survivor", namespace, **spec), script)
-    run = world.training(body)
-    operator.kill()
-    script.hold.set()
-    world.until(lambda: run.state == "SUCCEEDED", "the driver ends without a verdict")
-    assert run.verdicts == []
-    assert world.pods(body) != []
-    operator.start()
-    done = world.ended(body)
+    spec = {
+        "checkpoints": {"verify": {"timeoutSeconds": 10}},
+        "cleanup": {"holdSeconds": 300, "maxHoldSeconds": 300},
+    }
+    with world.operator("crash-late", namespace) as operator:
+        body = world.submit(sweep("survivor", namespace, **spec), script)
+        operator.start()
+        run = world.training(body)
+        operator.kill()
+        script.hold.set()
+        world.until(lambda: run.state == "SUCCEEDED", "the driver ends without a verdict")
+        assert run.verdicts == []
+        assert world.pods(body) != []
+        operator.start()
+        done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "Completed"
     assert condition(done, "CheckpointsVerified")["reason"] == "Verified"
     assert done["status"]["checkpoints"]["source"] == "Receipt"
-    operator.terminate()

@@ -123,7 +123,6 @@ CREDENTIALS = {
 @concurrent
 def test_wrong_credentials_are_unknown_and_never_missing(world: World, wrong: str) -> None:
     namespace = world.namespace(f"denied-{wrong}")
-    operator = world.operator(f"denied-{wrong}", namespace, **CREDENTIALS[wrong]).start()
     spec = {
         "checkpoints": {"verify": {"timeoutSeconds": 10}},
         "cleanup": {"holdSeconds": 10, "maxHoldSeconds": 25},
@@ -138,30 +137,33 @@ def test_wrong_credentials_are_unknown_and_never_missing(world: World, wrong: st
             seen.add((found["status"], found["reason"]))
         return condition(now, "Finished").get("status") == "True"
 
-    world.until(probe, "the sweep ends")
-    done = world.ended(body)
+    with world.operator(f"denied-{wrong}", namespace, **CREDENTIALS[wrong]) as operator:
+        operator.start()
+        world.until(probe, "the sweep ends")
+        done = world.ended(body)
     assert ("Unknown", "StoreDenied") in seen
     assert {status for status, _ in seen} == {"Unknown"}
     assert condition(done, "Succeeded")["reason"] == "VerificationTimedOut"
     words = condition(done, "CheckpointsVerified")["message"]
     assert "refuses" in words
     assert "trainsweep" in words
-    operator.terminate()
 
 
 @concurrent
 def test_a_right_that_comes_back_within_the_hold_makes_it_a_success(world: World) -> None:
     """Nothing of an unreadable store is held against the sweep."""
     namespace = world.namespace("denied-at-first")
-    operator = world.operator("denied-at-first", namespace)
-    operator.start(**CREDENTIALS["wrong-secret"])
-    spec = {"checkpoints": {"verify": {"timeoutSeconds": 10}}}
+    spec = {
+        "checkpoints": {"verify": {"timeoutSeconds": 10}},
+        "cleanup": {"holdSeconds": 300, "maxHoldSeconds": 300},
+    }
     body = world.submit(sweep("patient", namespace, **spec))
-    world.reaches(body, "CheckpointsVerified", "Unknown", "StoreDenied")
-    operator.terminate()
-    operator.start()
-    assert condition(world.ended(body), "Succeeded")["reason"] == "Completed"
-    operator.terminate()
+    with world.operator("denied-at-first", namespace) as operator:
+        operator.start(**CREDENTIALS["wrong-secret"])
+        world.reaches(body, "CheckpointsVerified", "Unknown", "StoreDenied")
+        operator.terminate()
+        operator.start()
+        assert condition(world.ended(body), "Succeeded")["reason"] == "Completed"
 
 
 def place_of(world: World, store: Store) -> Any:

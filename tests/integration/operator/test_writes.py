@@ -8,6 +8,7 @@ from collections import Counter
 
 from tests.integration.operator.concurrent import concurrent, long
 from tests.integration.operator.doubles.driver import Script
+from tests.integration.operator.process import Operator
 from tests.integration.operator.sweeps import condition, sweep
 from tests.integration.operator.world import World, shown
 
@@ -38,8 +39,14 @@ def test_a_one_attempt_sweep_costs_at_most_twelve_writes_and_eight_events(world:
 @concurrent
 def test_at_rest_the_operator_looks_again_and_again_and_writes_nothing(world: World) -> None:
     namespace = world.namespace("rest")
-    operator = world.operator("rest", namespace, TRAINSWEEP_RESYNC_SECONDS="5").start()
     script = Script(hold=threading.Event())
+    with world.operator("rest", namespace, TRAINSWEEP_RESYNC_SECONDS="5") as operator:
+        operator.start()
+        _rests(world, namespace, operator, script)
+    script.hold.set()
+
+
+def _rests(world: World, namespace: str, operator: Operator, script: Script) -> None:
     finished = world.submit(sweep("finished", namespace))
     refused = world.submit(sweep("refused", namespace, className="nowhere"))
     waiting = world.submit(sweep("waiting", namespace), script)
@@ -58,5 +65,3 @@ def test_at_rest_the_operator_looks_again_and_again_and_writes_nothing(world: Wo
     after = world.audit(namespace)
     assert operator.metric("trainsweep_reconcile_total") - passes >= 10
     assert list(shown(after[before:])) == []
-    operator.terminate()
-    script.hold.set()

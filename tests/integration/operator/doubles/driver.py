@@ -247,12 +247,14 @@ class _Driver:
         for index in todo:
             if self.records.get(index) is None:
                 self.records.propose(index, {"lr": round(0.1 / (index + 1), 6)})
+        known = {index: self.records.get(index) for index in todo}
+        done = {i: {c.step for c in settle.committed(self.store, self.sweep, r)} for i, r in known.items() if r}
         for epoch in range(1, EPOCHS + 1):
             for index in todo:
                 record = self.records.get(index)
                 assert record is not None
-                if epoch <= record.step:
-                    continue  # restored from its newest checkpoint
+                if epoch in done[index]:
+                    continue  # restored from its newest checkpoint, as Train's snapshot says
                 if epoch == EPOCHS and index == todo[-1] and self.script.hold is not None:
                     while not self.script.hold.is_set() and not self._stop_asked():
                         self._pause(0.1)
