@@ -16,11 +16,12 @@ COPY requirements/operator.txt /tmp/operator.txt
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     python3 -m venv --without-pip /opt/trainsweep/venv \
     && python3 -m pip --python /opt/trainsweep/venv/bin/python install --no-cache-dir --no-deps \
-       --only-binary :all: --require-hashes --requirement /tmp/operator.txt
+       --only-binary :all: --require-hashes --requirement /tmp/operator.txt \
+    # Bytecode is written here, once: the running container has a read-only root. Hash-based: no time stamp matters.
+    && python3 -m compileall -q -f --invalidation-mode unchecked-hash /opt/trainsweep/venv
 COPY LICENSE /opt/trainsweep/LICENSE
 COPY operator/trainsweep /opt/trainsweep/app/trainsweep
-# Bytecode is written here, once: the running container has a read-only root. Hash-based, so that no time stamp matters.
-RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash /opt/trainsweep
+RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash /opt/trainsweep/app
 
 # --- the operator ---
 FROM ${OPERATOR_BASE} AS operator

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from devcluster import system
@@ -16,7 +17,7 @@ from devcluster.instance import Instance
 from devcluster.locks import locked
 from devcluster.paths import cache_dir
 from devcluster.report import step
-from devcluster.shell import run
+from devcluster.shell import run, succeeds
 
 PAUSE_TAG = "localhost/devcluster-pause:1"
 _SUITE = "bookworm"
@@ -147,9 +148,16 @@ def _apt_mirror() -> str:
     return ""
 
 
-def _buildah() -> list[str | Path]:
+@cache
+def _buildah() -> tuple[str | Path, ...]:
+    """Words that begin a call of buildah. Overlay shares layers; vfs copies the whole base at every step, but works anywhere."""
     store = cache_dir() / "buildah"
-    return ["buildah", "--root", store / "root", "--runroot", store / "run", "--storage-driver", "vfs"]
+    for driver in ("overlay", "vfs"):
+        place = store / driver
+        argv = ("buildah", "--root", place / "root", "--runroot", place / "run", "--storage-driver", driver)
+        if driver == "vfs" or succeeds([*argv, "images"]):
+            return argv
+    raise AssertionError  # vfs is always taken
 
 
 def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[str, str], context: Path) -> Path:

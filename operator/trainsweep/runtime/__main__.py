@@ -11,6 +11,11 @@ from trainsweep.runtime import operator
 from trainsweep.runtime.settings import SettingsError, from_environment
 
 
+RECURSION = 50_000
+"""An API server takes JSON that is nested 10,000 levels deep; Python's own reader gives up at 1,000 and would end the
+watch of all sweeps for the sake of one."""
+
+
 def main() -> int:
     """Runs until SIGTERM; the exit code says whether it ended well."""
     try:
@@ -18,6 +23,7 @@ def main() -> int:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    sys.setrecursionlimit(RECURSION)
     operator.quiet(settings.log_level)
     return asyncio.run(operator.run(settings))
 

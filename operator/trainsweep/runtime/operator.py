@@ -205,6 +205,8 @@ class Process:
                     registry=registry(self.queue, self.classes, self.memory.states),
                     settings=kopf_settings(),
                     standalone=True,
+                    # Without one kopf asks for the user's name, and a container's uid has none.
+                    identity="trainsweep",
                     clusterwide=not spaces,
                     namespaces=list(spaces),
                     stop_flag=stop,
