@@ -58,7 +58,9 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
     _start_here(
         num_cpus=have,
         resources={resource: at_once},
-        include_dashboard=False,
+        # Not for looking at: when Tune stops a trial, Ray's cleaner asks the dashboard whether the trial's controller is
+        # dead; without an answer the workers' CPUs stay reserved to the end of the job, and the next trial waits for ever.
+        include_dashboard=True,
         namespace=namespace,
         log_to_driver=True,
         runtime_env=dict(sweep.spec.training.runtime_env) or None,

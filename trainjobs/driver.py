@@ -283,14 +283,14 @@ class Driver:
             verified=self._proof is not None and self._proof.verified,
             exit_code=code,
         )
-        if self._pulse is not None:
-            self._pulse.enter(Phase.ENDED, message or str(outcome))
-            self._pulse.close()
         if self._store is not None and reason != FailureReason.FENCED:
             try:
                 self._store.create(layout.attempt_key(end.attempt_id, layout.END), end.to_json())
             except DriverError as error:
                 logger.error("end.json cannot be written: %s", error.message)
+        if self._pulse is not None:
+            self._pulse.enter(Phase.ENDED, message or str(outcome))
+            self._pulse.close()
         self._flags.end()
         if self._ray is not None:
             import ray

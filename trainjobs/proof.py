@@ -61,6 +61,9 @@ class Proof:
                     message = f"not in the store as the receipt says: {', '.join(self.lost)}"
                     break
             outcome, reason, message = self._mend(damaged, outcome, reason, message)
+            if self.lost:
+                message = f"lost, and training it again failed: {', '.join(self.lost)}"
+                break
         if self.verified and outcome in GOOD:
             self._retain()
         return outcome, reason, message
@@ -136,7 +139,10 @@ class Proof:
         new_outcome, new_reason, new_message = self._round(name, list(before), targets)
         for index, record in before.items():
             now = self.records.get(index)
-            if now is not None and now.state == "Succeeded":
+            if now is not None and now.state == "Failed" and record.state != "Failed":
+                # Without this a worse checkpoint of another trial would take the lost one's place in silence.
+                self.lost += sorted({str(d) for d in damaged if d.trial == record.trial})
+            if now is not None and now.state in FINAL:
                 self.records.update(index, state=record.state)
         if self.pulse.stop is not None:
             return new_outcome, new_reason, new_message

@@ -1,4 +1,4 @@
-"""One Ray for all tests here, as the pods of a RayCluster would hold it: two trial slots, two CPUs, no dashboard."""
+"""One Ray for all tests here, as the pods of a RayCluster would hold it: two trial slots, two CPUs."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ START = """
 import sys, time, ray
 for tries_left in range(9, -1, -1):
     try:
-        ray.init(num_cpus=2, resources={"trial_slot": 2}, include_dashboard=False, _temp_dir=sys.argv[1])
+        ray.init(num_cpus=2, resources={"trial_slot": 2}, include_dashboard=True, _temp_dir=sys.argv[1])
         break
     except Exception:  # Ray gives its own processes 30 s, fixed: a machine that runs other tests too may need more
         ray.shutdown()
