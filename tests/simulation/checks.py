@@ -133,7 +133,10 @@ class Checks:
         self._settled_truly(sweep, attempt, meta["name"], how)
 
     def _had_nothing(self, attempt: Object) -> bool:
-        """No driver of it ever started: there is nothing that could have been settled."""
+        """No driver of it had started, as far as the operator could see: there is nothing to settle."""
+        sweep = self.world.sweep()
+        if sweep is not None and sweep["metadata"].get("deletionTimestamp") and "readyAt" not in attempt:
+            return True
         return f"{attempt['number']}-{self.world.uid8()}" not in self.world.store.started
 
     def _settled_truly(self, sweep: Object, attempt: Object, name: str, how: str) -> None:

@@ -49,6 +49,8 @@ class Driver:
     pod: str
     pod_uid: str
     timeout: float
+    tolerant: bool
+    """onMissing: Warn."""
     deadline: float | None
     how: Behaviour
     started: float
@@ -154,12 +156,17 @@ class Driver:
                 self._exit(Outcome.FAILED, FailureReason.STORAGE_UNAVAILABLE, ok=False, word=False)
             return
         if self.store.damaged and self.store.committed:
-            if self.mended >= self.how.mends or self.term:
-                self._exit(self.outcome or Outcome.FAILED, FailureReason.CHECKPOINTS_LOST, ok=False)
+            good = self.outcome in (Outcome.COMPLETED, Outcome.GOAL_REACHED)
+            if self.mended < self.how.mends and not self.term:
+                self.mended += 1
+                self.phase, self.store.damaged, self.busy_until = Phase.MENDING, False, now + 10
                 return
-            self.mended += 1
-            self.phase, self.store.damaged, self.busy_until = Phase.MENDING, False, now + 10
-            return
+            if good and not self.tolerant:
+                self._exit(Outcome.FAILED, FailureReason.CHECKPOINTS_LOST, ok=False)
+                return
+            if self.receipt:
+                self._exit(self.outcome or Outcome.FAILED, None, ok=good)
+                return
         assert self.outcome is not None
         self.receipt = self.store.write_receipt(self.attempt, self.outcome, now, forged=self.how.forges)
         self.phase, self.waits_until = Phase.WAITING_FOR_VERDICT, now + self.timeout

@@ -307,6 +307,6 @@ def attempt_of(body: Object) -> int:
 
 
 def live(job: Object) -> bool:
-    """Whether a RayJob can make pods."""
+    """Whether a RayJob can make pods: a ValidationFailed one never does again."""
     state = (job.get("status") or {}).get("jobDeploymentStatus", "")
-    return not job["metadata"].get("deletionTimestamp") and state not in TERMINAL
+    return not job["metadata"].get("deletionTimestamp") and state not in (*TERMINAL, "ValidationFailed")

@@ -1,4 +1,4 @@
-"""From a seed to a schedule: which faults strike when, what people do, how drivers behave. All ends at the horizon."""
+"""From a seed to a schedule: faults, what people do, how drivers behave. All of it ends at the horizon."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Schedule:
         said = "\n".join(f"  {at:7.1f} {what}" for at, what in self.actions)
         how = "\n".join(f"  driver of attempt {n}: {b}" for n, b in self.behaviours.items())
         limits = {k: self.spec[k] for k in ("deadlines", "checkpoints", "failurePolicy")}
-        return f"profile {self.profile}, {self.odds}, lost watch {self.lost_watch}, skew {self.skew}\n  {limits}\n{said}\n{how}"
+        head = f"profile {self.profile}, {self.odds}, lost watch {self.lost_watch}, skew {self.skew}"
+        return f"{head}\n  {limits}\n{said}\n{how}"
 
 
 PROFILES = ("operator", "cluster", "people", "all")
@@ -232,8 +233,12 @@ def _edit(world: World) -> None:
 def _recreate(world: World) -> None:
     _delete(world, foreground=world.rng.random() < 0.5)
 
+    world.recreating += 1
+
     def again() -> None:
         found = world.sweep()
+        if found is None or not found["metadata"].get("deletionTimestamp"):
+            world.recreating -= 1
         if found is None:
             world.apply_sweep()
         elif found["metadata"].get("deletionTimestamp"):

@@ -94,6 +94,8 @@ def _rest(world: World) -> None:
     if world.sweep() is None:
         return
     world.advance(world.now + 100)
+    world.enqueue(0.0)
+    world.advance(world.now + 5)
     world.checks.quiet = True
     for _ in range(5):
         world.enqueue(0.0)

@@ -67,6 +67,7 @@ class World:
         self._of_job: dict[str, str] = {}
         self._collecting = False
         self.process = 0
+        self.recreating = 0
         self.measured = 0
         """Status writes for progress and pending alone."""
         self._operator: Process | None = None
@@ -224,6 +225,8 @@ class World:
 
     def at_rest(self) -> bool:
         """Terminal, released, without finalizer and hold; or gone without a trace."""
+        if self.recreating:
+            return False
         found = self.sweep()
         left = [*self.server.all(POD), *self.server.all(HOLD), *self.server.all(RAY_CLUSTER)]
         if found is None:
@@ -261,6 +264,7 @@ class World:
             pod=head["metadata"]["name"],
             pod_uid=head["metadata"]["uid"],
             timeout=float(told["spec"]["checkpoints"]["verify"]["timeoutSeconds"]),
+            tolerant=told["spec"]["checkpoints"]["verify"]["onMissing"] == "Warn",
             deadline=told.get("deadlineAt"),
             how=how,
             started=self.now,

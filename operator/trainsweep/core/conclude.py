@@ -98,7 +98,7 @@ def _fail(draft: Draft, spec: TrainSweepSpec, facts: EndFacts, verdict: EndVerdi
         message = f"{message}: how the attempt ended is not known; it is not retried by itself."
     if reason is Reason.CHECKPOINTS_MISSING:
         message = f"{_proof_words(draft)} {message}".strip()
-        if spec.checkpoints.verify.on_missing == "Warn":
+        if spec.checkpoints.verify.on_missing == "Warn" and facts.outcome in (Outcome.COMPLETED, Outcome.GOAL_REACHED):
             draft.finish(True, Reason.COMPLETED_UNVERIFIED, message)
             return
     if facts.stop and not message.startswith(facts.stop):

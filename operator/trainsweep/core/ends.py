@@ -136,7 +136,7 @@ RULES: tuple[EndRule, ...] = (
     EndRule(
         "owed checkpoints are missing and the driver could not mend them",
         lambda f: (
-            f.driver_reason == FailureReason.CHECKPOINTS_LOST
+            (f.driver_reason == FailureReason.CHECKPOINTS_LOST and f.outcome is not Outcome.STOPPED)
             or (f.outcome in _WELL and f.proof is Proof.MISSING and f.cause is Cause.JOB_FAILED)
         ),
         _v(EndClass.APPLICATION, Reason.CHECKPOINTS_MISSING, True),

@@ -18,6 +18,10 @@ INVALID_PATIENCE = 60.0
 LEASE_AHEAD = 60
 """Seconds before its end in which a lease is extended."""
 WAIT_SECONDS = 5.0
+FIRST_LOOK_SECONDS = 3600.0
+"""How long beyond the longest hold a first look is waited for: an operator that was away all the time looks once."""
+
+_NOBODY = "No look at the store has ended, also not after the longest hold."
 
 
 def settle(draft: Draft, spec: TrainSweepSpec) -> None:
@@ -33,9 +37,12 @@ def settle(draft: Draft, spec: TrainSweepSpec) -> None:
     if found is not None and not _undecided(draft, found, ended) and _last_word_known(draft, found):
         conclude(draft, spec, found)
         return
-    if draft.now >= over:
+    if draft.now >= (over if found is not None else over + FIRST_LOOK_SECONDS):
         # The named end of the hold: nobody could look, and that is what is said.
-        conclude(draft, spec, found or Settlement(own_attempt(draft), "Inventory", "", Proof.UNKNOWN, message=_NOBODY))
+        if found is None:
+            found = Settlement(own_attempt(draft), "Inventory", "", Proof.UNKNOWN, message=_NOBODY)
+            record_settlement(draft, found)
+        conclude(draft, spec, found)
         return
     if found is not None and found.proof is not Proof.PERSISTED:
         draft.state(Reason.VERIFYING, found.message)
@@ -45,10 +52,7 @@ def settle(draft: Draft, spec: TrainSweepSpec) -> None:
     if due and not draft.observed.store.settling:
         draft.after.append(Settle(own_attempt(draft), "", inventory=True))
     _extend_lease(draft, spec)
-    draft.wake(min(draft.now + WAIT_SECONDS, over))
-
-
-_NOBODY = "The store could not be read until the longest hold was over."
+    draft.wake(draft.now + WAIT_SECONDS)
 
 
 def _looked(draft: Draft, ended: float) -> Settlement | None:

@@ -126,14 +126,24 @@ def test_unreadable_until_the_longest_hold_says_that_nobody_could_look() -> None
     assert stage.status.retries.application.used == 0
 
 
-def test_no_answer_at_all_until_the_longest_hold() -> None:
+def test_operator_that_was_away_for_the_whole_hold_looks_once() -> None:
+    stage = Stage().running().job_is("Complete", "SUCCEEDED")
+    stage.decide()
+    assert only(stage.decide(1000), model.Settle)
+    assert stage.attempt.settled_at is None
+    stage.looked().decide(5)
+    assert stage.state == "True/Completed"
+
+
+def test_look_that_never_ends_is_given_up_long_after_the_hold() -> None:
     stage = Stage().running().job_is("Complete", "SUCCEEDED")
     stage.decide()
     stage.settling = True
-    stage.decide(300)
+    stage.decide(4000)
     assert stage.attempt.settled_at is None
-    stage.decide(310)
+    stage.decide(300)
     assert stage.state == "False/VerificationTimedOut"
+    assert stage.condition(Condition.CHECKPOINTS_VERIFIED).reason == "StoreUnreadable"
 
 
 def test_lost_head_with_an_unreadable_store_consumes_nothing_before_the_hold_is_over() -> None:
