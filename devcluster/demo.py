@@ -24,6 +24,7 @@ EXAMPLE = sweeps.ROOT / "examples" / "digits"
 NAME = "digits"
 LIMIT_SECONDS = 900
 POLL_SECONDS = 2.0
+MIN_ACCURACY, MAX_UNTRAINED = 0.95, 0.3
 
 
 @dataclass
@@ -127,7 +128,16 @@ def judge(cluster: Cluster | ExternalCluster, uri: str) -> int:
     print("\nLoading the verified checkpoint into a fresh model, in a new process", flush=True)
     env = {**os.environ, **cluster.env(), "PYTHONPATH": f"{sweeps.ROOT / 'operator'}:{sweeps.ROOT}"}
     command = [sys.executable, str(EXAMPLE / "evaluate.py"), uri]
-    return subprocess.run(command, env=env, check=False).returncode
+    done = subprocess.run(command, env=env, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        return done.returncode
+    found = json.loads(done.stdout)
+    print(f"  test accuracy   {found['accuracy']:.4f} on {found['images']} images that neither training nor objective saw")
+    print(f"  untrained       {found['untrained']:.4f}")
+    if found["accuracy"] < MIN_ACCURACY or found["untrained"] >= MAX_UNTRAINED:
+        print(f"  expected at least {MIN_ACCURACY}, and below {MAX_UNTRAINED} untrained")
+        return 1
+    return 0
 
 
 def run_demo(cluster: Cluster | ExternalCluster) -> int:

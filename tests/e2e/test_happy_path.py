@@ -38,7 +38,7 @@ def test_digits_is_trained_proven_and_released(lab: Lab) -> None:
             assert keys[f"{lab.prefix(released)}{item['checkpoint']}/{file['path']}"] == file["size"]
     env = {**os.environ, **lab.cluster.env(), "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"}
     said = subprocess.run(
-        [sys.executable, ROOT / "examples" / "digits" / "evaluate.py", "--json", released.status["best"]["checkpointURI"]],
+        [sys.executable, ROOT / "examples" / "digits" / "evaluate.py", released.status["best"]["checkpointURI"]],
         env=env, check=True, capture_output=True, text=True,
     )  # fmt: skip
     judged = json.loads(said.stdout)

@@ -115,7 +115,8 @@ def crd(kind: str, plural: str, *, scope: str, short: str, about: str, columns: 
                 "plural": plural,
                 "singular": kind.lower(),
                 "shortNames": [short],
-                "categories": ["trainsweep"],
+                # Not "trainsweep": kubectl would expand `get trainsweep NAME` to every kind of the category.
+                "categories": ["sweeps"],
             },
             "scope": scope,
             "versions": [version],

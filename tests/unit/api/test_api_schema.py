@@ -147,7 +147,7 @@ def test_names() -> None:
     names = {kind: crd["spec"]["names"]["shortNames"] for kind, crd in CRDS.items()}
     assert names == {"TrainSweep": ["tsw"], "TrainSweepClass": ["tswc"], "TrainSweepHold": ["tswh"]}
     assert {crd["spec"]["scope"] for kind, crd in CRDS.items() if kind == "TrainSweepClass"} == {"Cluster"}
-    assert all(crd["spec"]["names"]["categories"] == ["trainsweep"] for crd in CRDS.values())
+    assert all(crd["spec"]["names"]["categories"] == ["sweeps"] for crd in CRDS.values())
 
 
 def test_the_chart_keeps_crds_and_holds_the_same_schema() -> None:
