@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import random
@@ -26,26 +25,12 @@ BATCH = 25
 
 @pytest.fixture(autouse=True, scope="module")
 def resolve_once() -> Any:
-    """Resolving a spec is a pure function, and most of a pass's time: made once for each text."""
-    from trainsweep.core import decide
+    """The shell resolves the spec too, in every pass: once for each text is enough here."""
+    from trainsweep.core.resolved import resolved
     from trainsweep.runtime import access
 
-    whole = decide.resolve
-
-    @functools.lru_cache(maxsize=512)
-    def known(text: str, of_class: str) -> Any:
-        return whole(json.loads(text), classes[of_class])
-
-    classes: dict[str, Any] = {}
-
-    def resolve(spec: Any, sweep_class: Any) -> Any:
-        of_class = str(sweep_class)
-        classes[of_class] = sweep_class
-        return known(json.dumps(spec, sort_keys=True), of_class)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decide, "resolve", resolve)
-        patch.setattr(access, "resolve", resolve)
+        patch.setattr(access, "resolve", resolved)
         yield
 
 

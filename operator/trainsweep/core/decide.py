@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trainsweep.api.checks import check_spec
 from trainsweep.api.conditions import Condition, Reason
-from trainsweep.api.resolve import SpecError, resolve
+from trainsweep.api.resolve import SpecError
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.core import deadlines
 from trainsweep.core.deletion import delete
@@ -25,6 +25,7 @@ from trainsweep.core.model import (
     RemoveFinalizer,
 )
 from trainsweep.core.release import object_ttl_at, release
+from trainsweep.core.resolved import resolved
 from trainsweep.core.retries import with_limits
 from trainsweep.core.running import watch
 from trainsweep.core.settle import settle
@@ -76,7 +77,7 @@ def decide(observed: Observed, now: float) -> Plan:
 def _spec(observed: Observed) -> tuple[TrainSweepSpec | None, str]:
     found = observed.sweep_class
     try:
-        return resolve(observed.sweep.spec, found.spec if found else None), ""
+        return resolved(observed.sweep.spec, found.spec if found else None), ""
     except SpecError as error:
         return None, str(error)
 
