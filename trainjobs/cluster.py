@@ -54,12 +54,13 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
             os.environ.setdefault(item.name, item.value)
     # Nobody brings more nodes here: a worker group waits for its turn instead of failing.
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "600")
+    os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")  # 60 is short for a busy laptop
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     _start_here(
         num_cpus=have,
         resources={resource: at_once},
-        # Not for looking at: when Tune stops a trial, Ray's cleaner asks the dashboard whether the trial's controller is
-        # dead; without an answer the workers' CPUs stay reserved to the end of the job, and the next trial waits for ever.
+        # Not for looking at: when Tune stops a trial, Ray's cleaner asks the dashboard whether its controller is dead.
+        # Without an answer the workers' CPUs stay reserved to the end of the job, and the next trial waits for ever.
         include_dashboard=True,
         namespace=namespace,
         log_to_driver=True,
@@ -76,7 +77,7 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
 
 def _start_here(**options: Any) -> None:
     """Starts Ray on this machine. Ray gives its own processes 30 s, fixed, which a busy laptop may pass: try again."""
-    for tries_left in (2, 1, 0):
+    for tries_left in (1, 0):
         try:
             ray.init(**options)
             return

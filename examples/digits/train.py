@@ -9,6 +9,7 @@ import numpy as np
 import ray.train
 import ray.train.torch
 import torch
+from sklearn.datasets import load_digits  # at the top: an image without it fails at once, not in each trial
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -24,8 +25,6 @@ def splits(count: int = 1797) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def images(indices: np.ndarray) -> TensorDataset:
     """Images as (1, 8, 8) floats from 0 to 1, and their labels."""
-    from sklearn.datasets import load_digits
-
     data = load_digits()
     pixels = torch.tensor(data.images[indices], dtype=torch.float32).unsqueeze(1) / 16.0
     return TensorDataset(pixels, torch.tensor(data.target[indices], dtype=torch.long))

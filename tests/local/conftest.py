@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 START = """
 import sys, time, ray
-for tries_left in range(9, -1, -1):
+for tries_left in (2, 1, 0):
     try:
         ray.init(num_cpus=2, resources={"trial_slot": 2}, include_dashboard=True, _temp_dir=sys.argv[1])
         break
@@ -35,6 +35,7 @@ def cluster(tmp_path_factory):
     environment = {
         **os.environ,
         "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "600",
+        "RAY_worker_register_timeout_seconds": "600",
         "PYTHONPATH": ":".join(map(str, places)),  # as on every pod of the cluster
     }
     process = subprocess.Popen(
