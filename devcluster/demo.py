@@ -11,7 +11,6 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from devcluster import sweeps
@@ -37,7 +36,9 @@ class Usage:
     def look(self, cluster: Cluster | ExternalCluster, interval: float) -> None:
         """Reads the kubelets' own counters; a pod keeps the last value that was seen."""
         try:
-            pods = json.loads(cluster.kubectl("get", "pods", "-l", f"trainsweep.io/sweep={NAME}", "-o", "json"))["items"]
+            pods = json.loads(cluster.kubectl("get", "pods", "-l", f"trainsweep.io/sweep={NAME}", "-o", "json"))[
+                "items"
+            ]
             for node in {p["spec"].get("nodeName") for p in pods} - {None}:
                 stats = json.loads(cluster.kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/stats/summary"))
                 for pod in stats.get("pods", []):
@@ -49,7 +50,8 @@ class Usage:
             for pod in pods:
                 uid = pod["metadata"]["uid"]
                 held = sum(
-                    int(c.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0)) for c in pod["spec"]["containers"]
+                    int(c.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+                    for c in pod["spec"]["containers"]
                 )
                 self.gpu[uid] = self.gpu.get(uid, 0.0) + (held * interval if pod["spec"].get("nodeName") else 0.0)
         except DevClusterError:
@@ -69,11 +71,11 @@ def line(sweep: dict[str, Any]) -> str:
     eta = status.get("progress", {}).get("etaSeconds")
     counts = f"{trials.get('summary', '-')} done, {trials.get('running', 0)} running, {trials.get('failed', 0)} failed"
     pending = status.get("pending")
-    return (
-        f"{condition(sweep, 'Succeeded').get('reason', '-'):<12} TRIALS {counts:<32} BEST {best.get('value', '-'):<8} "
-        f"VERIFIED {condition(sweep, 'CheckpointsVerified').get('status', '-'):<8} ETA {f'{eta} s' if eta is not None else '-'}"
-        + (f"  PENDING {pending['layer']}: {pending['message'][:100]}" if pending else "")
-    )
+    state = condition(sweep, "Succeeded").get("reason", "-")
+    verified = condition(sweep, "CheckpointsVerified").get("status", "-")
+    text = f"{state:<10} TRIALS {counts:<32} BEST {best.get('value', '-'):<8} VERIFIED {verified:<7}"
+    text += f" ETA {f'{eta} s' if eta is not None else '-'}"
+    return text + (f"  PENDING {pending['layer']}: {pending['message'][:100]}" if pending else "")
 
 
 def follow(cluster: Cluster | ExternalCluster, usage: Usage) -> dict[str, Any]:
@@ -89,7 +91,10 @@ def follow(cluster: Cluster | ExternalCluster, usage: Usage) -> dict[str, Any]:
         if now != shown:
             print(f"{time.monotonic() - began:5.0f} s  {now}", flush=True)
             shown = now
-        if condition(sweep, "Finished").get("status") == "True" and condition(sweep, "Released").get("status") == "True":
+        if (
+            condition(sweep, "Finished").get("status") == "True"
+            and condition(sweep, "Released").get("status") == "True"
+        ):
             return sweep
         if time.monotonic() - began > LIMIT_SECONDS:
             raise DevClusterError(
@@ -112,7 +117,9 @@ def summary(sweep: dict[str, Any], usage: Usage) -> None:
     best, proof, attempt = status.get("best") or {}, status["checkpoints"], status["attempts"][-1]
     verified, gone = seconds(proof.get("verifiedAt")), seconds(attempt.get("goneAt"))
     print("\nSummary")
-    print(f"  outcome      {condition(sweep, 'Succeeded').get('reason')}: {condition(sweep, 'Succeeded').get('message')}")
+    print(
+        f"  outcome      {condition(sweep, 'Succeeded').get('reason')}: {condition(sweep, 'Succeeded').get('message')}"
+    )
     print(f"  best trial   {best.get('trial')}  {best.get('value')} at epoch {best.get('step')}")
     print(f"  parameters   {', '.join(f'{k}={v}' for k, v in best.get('parameters', {}).items())}")
     print(f"  checkpoint   {best.get('checkpointURI')}")
@@ -132,7 +139,9 @@ def judge(cluster: Cluster | ExternalCluster, uri: str) -> int:
     if done.returncode != 0:
         return done.returncode
     found = json.loads(done.stdout)
-    print(f"  test accuracy   {found['accuracy']:.4f} on {found['images']} images that neither training nor objective saw")
+    print(
+        f"  test accuracy   {found['accuracy']:.4f} on {found['images']} images that neither training nor objective saw"
+    )
     print(f"  untrained       {found['untrained']:.4f}")
     if found["accuracy"] < MIN_ACCURACY or found["untrained"] >= MAX_UNTRAINED:
         print(f"  expected at least {MIN_ACCURACY}, and below {MAX_UNTRAINED} untrained")
@@ -157,7 +166,9 @@ def run_demo(cluster: Cluster | ExternalCluster) -> int:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m devcluster.demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--cluster", default="devcluster", help="devcluster, or current: the cluster of your kubeconfig")
+    parser.add_argument(
+        "--cluster", default="devcluster", help="devcluster, or current: the cluster of your kubeconfig"
+    )
     parser.add_argument("--name", default="demo", help="name of the dev cluster")
     parser.add_argument("--keep", action="store_true", help="leave the cluster up")
     options = parser.parse_args()

@@ -150,7 +150,10 @@ def _apt_mirror() -> str:
 
 @cache
 def _buildah() -> tuple[str | Path, ...]:
-    """Words that begin a call of buildah. Overlay shares layers; vfs copies the whole base at every step, but works anywhere."""
+    """Words that begin a call of buildah.
+
+    Overlay shares layers; vfs copies the whole base at every step, but works anywhere.
+    """
     store = cache_dir() / "buildah"
     for driver in ("overlay", "vfs"):
         place = store / driver
@@ -193,6 +196,11 @@ def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[st
             run([*_buildah(), "push", tag, f"docker-archive:{fresh}:{tag}"])
             fresh.rename(archive)
     return archive
+
+
+def digest(tag: str) -> str:
+    """Id of an image that was built here."""
+    return run([*_buildah(), "images", "--quiet", "--no-trunc", tag]).strip()
 
 
 def _ensure_base_in_buildah() -> None:

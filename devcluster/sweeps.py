@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from devcluster import images
 from devcluster.cluster import BUCKET, Cluster
 from devcluster.errors import DevClusterError
 from devcluster.paths import SOURCE
@@ -71,7 +72,6 @@ def default_class(cluster: Cluster, name: str = CLASS) -> dict[str, Any]:
         return {
             "spec": {
                 "terminationGracePeriodSeconds": 30,
-                "securityContext": {"runAsUser": 0},
                 "volumes": env.volumes(),
                 "containers": [
                     {
@@ -121,6 +121,8 @@ def install(cluster: Cluster, *, operator_env: dict[str, str] | None = None) -> 
         "image": {"repository": OPERATOR_IMAGE.rsplit(":", 1)[0], "tag": "dev", "pullPolicy": "Never"},
         "extraEnvFrom": [{"secretRef": {"name": SECRET}}],
         "extraEnv": [{"name": k, "value": v} for k, v in (operator_env or {}).items()],
+        # The tag stays while the code changes: the annotation makes the Deployment take the new image.
+        "podAnnotations": {"devcluster/image": images.digest(OPERATOR_IMAGE)},
     }
     with step("operator", "15 s"):
         run(
@@ -143,7 +145,14 @@ def install(cluster: Cluster, *, operator_env: dict[str, str] | None = None) -> 
         cluster.kubectl("wait", "--for=condition=Established", "crd/trainsweepclasses.trainsweep.io", "--timeout=30s")
         apply(cluster, default_class(cluster))
         cluster.kubectl(
-            "rollout", "status", "deployment", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=trainsweep", "--timeout=90s"
+            "rollout",
+            "status",
+            "deployment",
+            "-n",
+            NAMESPACE,
+            "-l",
+            "app.kubernetes.io/name=trainsweep",
+            "--timeout=90s",
         )
 
 

@@ -36,9 +36,13 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_USAGE
     if options.command == "stop":
         from trainjobs.flags import Flags
+        from trainjobs.leave import end_ray
 
         attempt = json.loads(Path(options.sweep).read_bytes()).get("attemptId", "")
-        return 0 if Flags(str(attempt)).stop_and_wait(options.wait) else 1
+        ended = Flags(str(attempt)).stop_and_wait(options.wait)
+        if ended:
+            end_ray()
+        return 0 if ended else 1
     try:
         sweep = load(Path(options.sweep))
     except DriverError as error:
