@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.kuberay import attempt_of, live
 from trainsweep.contract import labels
-from trainsweep.contract.documents import Outcome
+from trainsweep.contract.documents import Control, Outcome
 from trainsweep.core.model import FINALIZER
 from trainsweep.core.times import to_seconds
 from trainsweep.runtime.kube import EVENT, HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Kind, Object
@@ -71,6 +71,8 @@ class Checks:
                 self.fail("I4", f"RayJob {name} is posted for a terminal sweep")
             if FINALIZER not in (sweep["metadata"].get("finalizers") or ()):
                 self.fail("write-ahead", "a RayJob before the finalizer")
+            if f"{attempt_of(dict(body))}-{self.world.uid8()}" in self.world.store.started:
+                self.fail("I2", f"RayJob {name} is posted again although its driver had started")
             attempts = (sweep.get("status") or {}).get("attempts", [])
             if not attempts or attempts[-1]["rayJob"] != name:
                 self.fail("write-ahead", f"RayJob {name} is posted before it is recorded")
@@ -91,8 +93,18 @@ class Checks:
             lease = before["spec"].get("ttlSecondsAfterFinished", 0)
             if spec.get("ttlSecondsAfterFinished", lease) < lease:
                 self._may_release(before, "its lease is cut")
+        if kind is POD:
+            self._verdict(body["metadata"]["annotations"][labels.CONTROL])
         if kind is RAY_CLUSTER:
             self.fail("I2", "a RayCluster is patched")
+
+    def _verdict(self, text: str) -> None:
+        control = Control.model_validate_json(text)
+        if control.verdict is None:
+            return
+        told = (control.attempt_id, control.verdict.receipt_digest)
+        if control.verdict.result == "Persisted" and told not in self.world.store.proofs:
+            self.fail("verdict", f"the driver is told that {told} is proven, and no look has found it so")
 
     def on_delete(self, kind: Kind, before: Object) -> None:
         if kind is RAY_JOB:
@@ -196,6 +208,7 @@ class Checks:
         reasons = {c["type"] for c in status.get("conditions", ())}
         if {"Reconciling", "Stalled"} <= reasons:
             self.fail("API", "Reconciling and Stalled at the same time")
+        self._proof(before, after)
         if condition(after, "Finished")[0] == "True":
             said = condition(after, "Succeeded")
             if self._latched.setdefault(uid, said) != said:
@@ -204,6 +217,19 @@ class Checks:
                 self._finished(after, said)
         elif uid in self._latched:
             self.fail("I4", "Finished was True")
+
+    def _proof(self, before: Object | None, after: Object) -> None:
+        """What is said to be proven was proven, and a proof is never unsaid."""
+        status = after.get("status") or {}
+        own = f"{status.get('attempt', 0)}-{self.world.uid8()}"
+        digest = (status.get("checkpoints") or {}).get("receiptDigest", "")
+        said = condition(after, "CheckpointsVerified")
+        if said[0] == "True" and self.world.uid8() and (own, digest) not in self.world.store.proofs:
+            self.fail("proof", f"{own} {digest} is called {said[1]}, and no look has found it so")
+        old = (before or {}).get("status") or {}
+        same = old.get("attempt") == status.get("attempt")
+        if same and before is not None and condition(before, "CheckpointsVerified")[0] == "True" and said[0] != "True":
+            self.fail("proof", f"{own} was proven and is now {said}")
 
     def _finished(self, sweep: Object, said: tuple[str, str]) -> None:
         if said[0] != "True":

@@ -101,10 +101,14 @@ def ask_to_stop(draft: Draft, stop: Stop) -> None:
 
 def _without_ray_job(draft: Draft, spec: TrainSweepSpec) -> None:
     """No RayJob under the attempt's name: it was deleted, or never made; then it is made, while there is time."""
-    attempt = draft.status.attempts[-1]
+    attempt, progress = draft.status.attempts[-1], draft.observed.store.progress
     if left_traces(draft):
         end(draft, Cause.RAY_JOB_DELETED, f"RayJob {attempt.ray_job} was deleted by someone else.")
-    elif not _end_unmade(draft, spec, draft.observed.refusal or "its RayJob could not be made"):
+        return
+    if _end_unmade(draft, spec, draft.observed.refusal or "its RayJob could not be made"):
+        return
+    # A heartbeat would prove that a driver of this attempt has run: it is looked for before a second one is made.
+    if not isinstance(progress, Unreadable) or progress.denied:
         relaunch_same(draft, spec)
 
 

@@ -201,3 +201,15 @@ def test_dashboard_without_a_token_is_said() -> None:
     stage = Stage(spec=spec(cluster={"rayVersion": "2.51.0"}))
     stage.decide()
     assert stage.condition(Condition.DASHBOARD_PROTECTED).reason == Reason.DASHBOARD_UNPROTECTED
+
+
+def test_nothing_is_posted_again_before_a_heartbeat_was_looked_for() -> None:
+    stage = Stage()
+    stage.decide()
+    stage.progress = Unreadable("the store has not answered yet")
+    assert "CreateRayJob" not in kinds(stage.decide(5))
+    stage.progress = Unreadable("403", denied=True)  # it never will be readable
+    assert "CreateRayJob" in kinds(stage.decide(5))
+    stage.reporting()
+    assert "CreateRayJob" not in kinds(stage.decide(5))
+    assert stage.attempt.reason == "RayJobDeleted"
