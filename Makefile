@@ -24,6 +24,7 @@ venv: $(VENV)/.ready ## the Python environment of the locks
 .PHONY: generate
 generate: venv ## write the CRDs and the reference from the typed models
 	$(PY) -m trainsweep.api.generate
+	$(PY) .ci/manifests.py
 
 .PHONY: lint
 lint: venv ## format, types, layers, generated files
@@ -32,6 +33,7 @@ lint: venv ## format, types, layers, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PY) -m trainsweep.api.generate --check
+	$(PY) .ci/packaging.py
 
 .PHONY: format
 format: venv ## format the code

@@ -94,16 +94,19 @@ def main() -> int:
     bad = []
     for one in outcomes:
         skipped = len(one.skipped or [])
-        print(f"{one.layer.name:<12}  {one.passed:>6}  {one.failed:>6}  {skipped:>7}  {one.seconds:>7.0f}  {one.layer.minutes:>4.0f} min")
+        counts = f"{one.passed:>6}  {one.failed:>6}  {skipped:>7}"
+        print(f"{one.layer.name:<12}  {counts}  {one.seconds:>7.0f}  {one.layer.minutes:>4.0f} min")
         if one.code != 0:
             bad.append(f"{one.layer.name} failed (exit {one.code})")
         if one.layer.tests and one.code == 0 and one.passed == 0:
             bad.append(f"{one.layer.name} ran no test")
         for reason in one.skipped or []:
             bad.append(f"{one.layer.name} skipped {reason}")
-    print(f"all in {minutes:.1f} of {BUDGET_MINUTES:.0f} minutes")
-    if minutes > (COLD_BUDGET_MINUTES if os.environ.get("TRAINSWEEP_COLD") else BUDGET_MINUTES):
-        bad.append(f"over the budget of {BUDGET_MINUTES:.0f} minutes")
+    # A CI machine may be new: it builds Kubernetes, KubeRay and the images first.
+    budget = COLD_BUDGET_MINUTES if os.environ.get("CI") else BUDGET_MINUTES
+    print(f"all in {minutes:.1f} of {budget:.0f} minutes")
+    if minutes > budget:
+        bad.append(f"over the budget of {budget:.0f} minutes")
     for line in bad:
         print(f"FAILED: {line}")
     failed = sum(o.failed for o in outcomes)

@@ -72,6 +72,8 @@ def default_class(cluster: Cluster, name: str = CLASS) -> dict[str, Any]:
         return {
             "spec": {
                 "terminationGracePeriodSeconds": 30,
+                # The mounted environment lies in a home directory, which only its owner may enter.
+                "securityContext": {"runAsUser": 0},
                 "volumes": env.volumes(),
                 "containers": [
                     {

@@ -10,7 +10,6 @@ import sys
 from trainsweep.runtime import operator
 from trainsweep.runtime.settings import SettingsError, from_environment
 
-
 RECURSION = 50_000
 """An API server takes JSON that is nested 10,000 levels deep; Python's own reader gives up at 1,000 and would end the
 watch of all sweeps for the sake of one."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainsweep.api.resolve import SpecError, resolve
+from trainsweep.api.resolve import SpecError
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.documents import SweepRef
 from trainsweep.contract.layout import Location, StorageURIError, parse_uri, within
 from trainsweep.core.model import ClassView, SweepView, Unreadable
+from trainsweep.core.resolved import resolved
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def access_of(sweep: SweepView, sweep_class: ClassView | None) -> Access | Unrea
         )
     storage = sweep_class.spec.storage
     try:
-        spec = resolve(sweep.spec, sweep_class.spec)
+        spec = resolved(sweep.spec, sweep_class.spec)
         location = parse_uri(status.run_uri)
         ref = SweepRef(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid, run=status.run)
     except (SpecError, StorageURIError, ValueError) as error:
