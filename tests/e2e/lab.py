@@ -78,7 +78,12 @@ class Lab:
         data = {path.name: path.read_text() for path in (HERE / "loops").glob("*.py")}
         sweeps.apply(
             self.cluster,
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LOOPS, "namespace": namespace}, "data": data},
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": LOOPS, "namespace": namespace},
+                "data": data,
+            },
         )
 
     def namespace(self, name: str) -> None:
@@ -142,7 +147,13 @@ class Lab:
     def delete(self, name: str, namespace: str = "default", cascade: str = "background", wait: bool = False) -> None:
         """kubectl delete."""
         self.cluster.kubectl(
-            "delete", "trainsweep", name, "-n", namespace, f"--cascade={cascade}", f"--wait={'true' if wait else 'false'}"
+            "delete",
+            "trainsweep",
+            name,
+            "-n",
+            namespace,
+            f"--cascade={cascade}",
+            f"--wait={'true' if wait else 'false'}",
         )
 
     # ------------------------------------------------------------------ children
@@ -184,7 +195,9 @@ class Lab:
 
     def records(self, sweep: Sweep) -> list[dict[str, Any]]:
         """The lines of trials.jsonl."""
-        return [json.loads(x) for x in self.read(self.prefix(sweep) + "trials.jsonl").decode().splitlines() if x.strip()]
+        return [
+            json.loads(x) for x in self.read(self.prefix(sweep) + "trials.jsonl").decode().splitlines() if x.strip()
+        ]
 
     # ------------------------------------------------------------------ the operator
 
@@ -193,7 +206,14 @@ class Lab:
         """No operator inside the block."""
         self.cluster.kubectl("scale", "deployment/trainsweep", "-n", sweeps.NAMESPACE, "--replicas=0")
         self.cluster.kubectl(
-            "wait", "pod", "-n", sweeps.NAMESPACE, "-l", "app.kubernetes.io/name=trainsweep", "--for=delete", "--timeout=60s"
+            "wait",
+            "pod",
+            "-n",
+            sweeps.NAMESPACE,
+            "-l",
+            "app.kubernetes.io/name=trainsweep",
+            "--for=delete",
+            "--timeout=60s",
         )
         try:
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -15,8 +16,7 @@ SLOW = {"training": {"config": {"epochs": 40, "seconds": 1.5}}}
 
 def waiting_for_verdict(lab: Lab, name: str) -> Sweep:
     """Lets the driver write its receipt while no operator is there to answer."""
-    sweep = lab.wait(name, "first report", lambda s: bool(s.status.get("best")), 180)
-    return sweep
+    return lab.wait(name, "first report", lambda s: bool(s.status.get("best")), 180)
 
 
 def owed(lab: Lab, sweep: Sweep) -> dict[str, Any]:
@@ -28,8 +28,6 @@ def owed(lab: Lab, sweep: Sweep) -> dict[str, Any]:
 
 def until_receipt(lab: Lab, sweep: Sweep, timeout: float = 120) -> dict[str, Any]:
     """Waits until progress.json says that the driver waits for its verdict."""
-    import time
-
     until = time.monotonic() + timeout
     progress: dict[str, Any] = {}
     while time.monotonic() < until:
@@ -62,16 +60,17 @@ def test_checkpoint_damaged_before_the_second_look_is_mended(lab: Lab, how: str)
     done = lab.finished(name, 240)
     assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
     assert done.condition("CheckpointsVerified")[0] == "True"
-    assert done.status["checkpoints"]["receiptDigest"] != first["receiptDigest"], "the mended checkpoint has a receipt of its own"
+    assert done.status["checkpoints"]["receiptDigest"] != first["receiptDigest"], (
+        "the mended checkpoint has a receipt of its own"
+    )
     assert done.status["attempt"] == 1
     lab.released(name)
 
 
 def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_name(lab: Lab) -> None:
     name = "no-retries"
-    lab.apply(
-        name, {"training": {"config": {"epochs": 4, "seconds": 3}}, "failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}}}
-    )
+    none = {"trialRetries": 0, "attempts": {"application": 0}}
+    lab.apply(name, {"training": {"config": {"epochs": 4, "seconds": 3}}, "failurePolicy": none})
     sweep = waiting_for_verdict(lab, name)
     with lab.operator_away():
         until_receipt(lab, sweep)
@@ -125,8 +124,6 @@ def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab)
     sweep = lab.wait(name, "a committed report", lambda s: bool(s.status.get("best")), 180)
     lab.delete(name, cascade="foreground")
     seen: list[str] = []
-    import time
-
     until = time.monotonic() + 180
     while (now := lab.get(name)) is not None:
         assert time.monotonic() < until, f"{now}\n{lab.describe(name)}"

@@ -49,7 +49,9 @@ def test_group_is_derived_and_scaled_from_none_to_the_maximum_and_back(lab: Lab)
         for pod in pods:
             resources = pod["spec"]["containers"][0]["resources"]
             assert resources["requests"][GPU] == resources["limits"][GPU] == "1"
-            start = next(e["value"] for e in pod["spec"]["containers"][0]["env"] if e["name"] == "KUBERAY_GEN_RAY_START_CMD")
+            start = next(
+                e["value"] for e in pod["spec"]["containers"][0]["env"] if e["name"] == "KUBERAY_GEN_RAY_START_CMD"
+            )
             assert "--num-gpus=1" in start
         sweep = lab.get(name)
         assert sweep is not None
@@ -82,7 +84,9 @@ def test_ceiling_of_the_class_cuts_the_group(lab: Lab) -> None:
     [group] = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert group["maxReplicas"] == 1
     file = json.loads(
-        job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["metadata"]["annotations"]["trainsweep.io/sweep-file"]
+        job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["metadata"]["annotations"][
+            "trainsweep.io/sweep-file"
+        ]
     )
     assert file["spec"]["trials"]["maxConcurrent"] == 1, "the driver runs as many trials as the pods can hold"
     lab.delete(name, wait=True)
@@ -90,7 +94,8 @@ def test_ceiling_of_the_class_cuts_the_group(lab: Lab) -> None:
 
 def test_third_gpu_waits_with_its_reason(lab: Lab) -> None:
     name = "three-gpus"
-    lab.apply(name, {**ON_GPUS, "trials": {"maxConcurrent": 1}, "training": {"workers": {"count": 3, "resources": {"cpu": 1, "memory": "1Gi", GPU: 1}}}})
+    three = {"workers": {"count": 3, "resources": {"cpu": 1, "memory": "1Gi", GPU: 1}}}
+    lab.apply(name, {**ON_GPUS, "trials": {"maxConcurrent": 1}, "training": three})
     waiting = lab.wait(name, "a reason", lambda s: (s.status.get("pending") or {}).get("layer") == "Placement", 150)
     assert GPU in waiting.status["pending"]["message"]
     assert "Insufficient" in waiting.status["pending"]["message"]

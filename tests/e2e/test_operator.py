@@ -69,7 +69,9 @@ def test_wrong_entrypoint_ends_after_one_attempt_and_names_the_field(lab: Lab) -
 
 def test_missing_image_and_impossible_resources_wait_or_end_with_a_reason(lab: Lab) -> None:
     lab.apply("no-image", {"training": {"image": "localhost/none/such:1"}})
-    lab.apply("too-big", {"cluster": {"head": {"resources": {"cpu": 1, "memory": "6Gi"}, "nodeSelector": {"disk": "none"}}}})
+    lab.apply(
+        "too-big", {"cluster": {"head": {"resources": {"cpu": 1, "memory": "6Gi"}, "nodeSelector": {"disk": "none"}}}}
+    )
     waiting = lab.wait("too-big", "a reason", lambda s: bool(s.status.get("pending")), 60)
     assert waiting.status["pending"]["layer"] == "Placement"
     assert "node" in waiting.status["pending"]["message"]
