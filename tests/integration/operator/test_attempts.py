@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.integration.operator.concurrent import concurrent
+from tests.integration.operator.concurrent import concurrent, long
 from tests.integration.operator.doubles.api import Object
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
@@ -111,9 +111,10 @@ def test_a_rayjob_that_kuberay_refuses_ends_the_sweep_and_is_removed(world: Worl
     assert world.api.get(RAY_CLUSTER, job["status"]["rayClusterName"], "sweeps") is None
 
 
+@long
 @concurrent
 def test_a_run_deadline_stops_the_driver_and_its_checkpoints_are_still_proven(world: World) -> None:
-    spec = {"deadlines": {"startupSeconds": 10, "runSeconds": 10}}
+    spec = {"deadlines": {"startupSeconds": 40, "runSeconds": 40}}
     body = world.submit(sweep("deadline", **spec), Script(hold=threading.Event()))
     done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "DeadlineExceeded"

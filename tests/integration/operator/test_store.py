@@ -20,7 +20,9 @@ FILE = "weights.bin"
 
 def best(store: Store, _run: Run) -> str:
     """Key of a file of the owed checkpoint: the second trial's second report is the best."""
-    return next(e.key for e in store.list("train") if e.key.startswith("train/t0001") and e.key.endswith(f"2/{FILE}"))
+    return next(
+        e.key for e in store.entries("train") if e.key.startswith("train/t0001") and e.key.endswith(f"2/{FILE}")
+    )
 
 
 def delete(store: Store, run: Run) -> None:
@@ -79,9 +81,10 @@ def test_a_missing_file_is_a_warning_where_the_sweep_says_so(world: World) -> No
     spec = {"checkpoints": {"verify": {"onMissing": "Warn"}}}
     body = world.submit(sweep("warned", **spec), Script(damage=delete, mends=0))
     done = world.ended(body)
-    assert condition(done, "CheckpointsVerified")["status"] == "False"
+    assert condition(done, "CheckpointsVerified")["reason"] == "FilesMissing"
     found = condition(done, "Succeeded")
-    assert found["reason"] in ("CompletedUnverified", "CheckpointsMissing")
+    assert (found["status"], found["reason"]) == ("True", "CompletedUnverified")
+    assert FILE in found["message"]
 
 
 FORGERIES: dict[str, Callable[[dict[str, Any], Run], dict[str, Any]]] = {

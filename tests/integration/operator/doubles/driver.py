@@ -194,8 +194,10 @@ class _Driver:
         lost, verified = self._settle(outcome, why)
         if self.script.crash_before == "end":
             return 1, "the driver died after the verdict"
-        reason = FailureReason.CHECKPOINTS_LOST if lost and outcome in GOOD else why
-        code = exit_code(outcome, reason, lost=lost)
+        lost = lost and self.sweep.spec.checkpoints.verify.on_missing == "Fail"
+        code, reason = exit_code(outcome, why, lost=lost), why
+        if lost and outcome in GOOD:
+            outcome, reason = Outcome.FAILED, str(FailureReason.CHECKPOINTS_LOST)
         end = End(
             attempt_id=self._own,
             outcome=outcome,
