@@ -122,6 +122,32 @@ class Lab:
             time.sleep(1)
         raise AssertionError(f"{name}: {what} not within {timeout} s\n{found}\n{self.describe(name, namespace)}")
 
+    def reported(self, name: str, timeout: float = 240, namespace: str = "default") -> Sweep:
+        """Waits for the first report, seen in the driver's own heartbeat: the status follows up to 30 s later."""
+
+        def seen(sweep: Sweep) -> bool:
+            return bool(sweep.status.get("runURI")) and self.progress(sweep).get("best") is not None
+
+        return self.wait(name, "a report", seen, timeout, namespace)
+
+    def progress(self, sweep: Sweep) -> dict[str, Any]:
+        """The driver's heartbeat, {} before its first."""
+        try:
+            return self.document(sweep, "progress.json")
+        except self.s3.exceptions.NoSuchKey:
+            return {}
+
+    def receipted(self, sweep: Sweep, timeout: float = 240) -> dict[str, Any]:
+        """Waits until the driver waits for its verdict; the heartbeat then names the receipt's digest."""
+        until = time.monotonic() + timeout
+        found: dict[str, Any] = {}
+        while time.monotonic() < until:
+            found = self.progress(sweep)
+            if found.get("phase") == "WaitingForVerdict":
+                return found
+            time.sleep(0.5)
+        raise AssertionError(f"no receipt within {timeout} s: {found}\n{sweep}")
+
     def finished(self, name: str, timeout: float = 180, namespace: str = "default") -> Sweep:
         """Waits until the sweep is terminal."""
         return self.wait(name, "Finished", lambda s: s.condition("Finished")[0] == "True", timeout, namespace)

@@ -14,28 +14,10 @@ from tests.e2e.lab import Lab, Sweep
 SLOW = {"training": {"config": {"epochs": 40, "seconds": 1.5}}}
 
 
-def waiting_for_verdict(lab: Lab, name: str) -> Sweep:
-    """Lets the driver write its receipt while no operator is there to answer."""
-    return lab.wait(name, "first report", lambda s: bool(s.status.get("best")), 180)
-
-
 def owed(lab: Lab, sweep: Sweep) -> dict[str, Any]:
     """The one owed checkpoint of the newest receipt."""
-    receipt = lab.document(sweep, "receipt.json")
-    found: dict[str, Any] = receipt["owed"][0]
+    found: dict[str, Any] = lab.document(sweep, "receipt.json")["owed"][0]
     return found
-
-
-def until_receipt(lab: Lab, sweep: Sweep, timeout: float = 120) -> dict[str, Any]:
-    """Waits until progress.json says that the driver waits for its verdict."""
-    until = time.monotonic() + timeout
-    progress: dict[str, Any] = {}
-    while time.monotonic() < until:
-        progress = lab.document(sweep, "progress.json")
-        if progress["phase"] == "WaitingForVerdict":
-            return progress
-        time.sleep(0.5)
-    raise AssertionError(f"no receipt within {timeout} s: {progress}")
 
 
 def damage(lab: Lab, key: str, how: str) -> None:
@@ -48,40 +30,52 @@ def damage(lab: Lab, key: str, how: str) -> None:
     lab.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
 
 
-@pytest.mark.parametrize("how", ["deleted", "truncated", "replaced"])
-def test_checkpoint_damaged_before_the_second_look_is_mended(lab: Lab, how: str) -> None:
-    name = f"mend-{how}"
-    lab.apply(name, {"training": {"config": {"epochs": 4, "seconds": 3}}})
-    sweep = waiting_for_verdict(lab, name)
+DAMAGED = ("deleted", "truncated", "replaced")
+
+
+@pytest.fixture(scope="module")
+def damaged(lab: Lab) -> dict[str, dict[str, Any]]:
+    """Four sweeps at once whose owed checkpoint is damaged after the receipt and before the second look; by name."""
+    steady = {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 4, "seconds": 2}}}
+    none = {"failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}}}
+    kinds = {f"mend-{how}": how for how in DAMAGED} | {"no-retries": "deleted"}
+    for name in kinds:
+        # Three clusters more than two cores like: give drivers time to wait.
+        over = steady | {"checkpoints": {"verify": {"timeoutSeconds": 400}}, "cleanup": {"holdSeconds": 400}}
+        lab.apply(name, over | (none if name == "no-retries" else {}))
+    started = {name: lab.wait(name, "its launch", lambda s: bool(s.status.get("runURI")), 60) for name in kinds}
+    found: dict[str, dict[str, Any]] = {}
     with lab.operator_away():
-        first = until_receipt(lab, sweep)
-        item = owed(lab, sweep)
-        damage(lab, f"{lab.prefix(sweep)}{item['checkpoint']}/progress.json", how)
-    done = lab.finished(name, 240)
+        for name, how in kinds.items():
+            first = lab.receipted(started[name], 400)
+            item = owed(lab, started[name])
+            damage(lab, f"{lab.prefix(started[name])}{item['checkpoint']}/progress.json", how)
+            found[name] = {"digest": first["receiptDigest"], "checkpoint": item["checkpoint"]}
+    return found
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_checkpoint_damaged_before_the_second_look_is_mended(
+    lab: Lab, damaged: dict[str, dict[str, Any]], how: str
+) -> None:
+    name = f"mend-{how}"
+    done = lab.finished(name, 300)
     assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
     assert done.condition("CheckpointsVerified")[0] == "True"
-    assert done.status["checkpoints"]["receiptDigest"] != first["receiptDigest"], (
-        "the mended checkpoint has a receipt of its own"
-    )
+    assert done.status["checkpoints"]["receiptDigest"] != damaged[name]["digest"], "the mended one has its own receipt"
     assert done.status["attempt"] == 1
     lab.released(name)
 
 
-def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_name(lab: Lab) -> None:
-    name = "no-retries"
-    none = {"trialRetries": 0, "attempts": {"application": 0}}
-    lab.apply(name, {"training": {"config": {"epochs": 4, "seconds": 3}}, "failurePolicy": none})
-    sweep = waiting_for_verdict(lab, name)
-    with lab.operator_away():
-        until_receipt(lab, sweep)
-        item = owed(lab, sweep)
-        damage(lab, f"{lab.prefix(sweep)}{item['checkpoint']}/progress.json", "deleted")
-    done = lab.finished(name, 180)
+def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_name(
+    lab: Lab, damaged: dict[str, dict[str, Any]]
+) -> None:
+    done = lab.finished("no-retries", 300)
     assert done.condition("Succeeded")[:2] == ("False", "CheckpointsMissing"), done
     status, reason, message = done.condition("CheckpointsVerified")
     assert (status, reason) == ("False", "FilesMissing"), done
-    assert f"{item['checkpoint']}/progress.json" in message
-    lab.released(name)
+    assert f"{damaged['no-retries']['checkpoint']}/progress.json" in message
+    lab.released("no-retries")
 
 
 def test_head_pod_deleted_the_next_attempt_resumes_and_runs_no_finished_trial_again(lab: Lab) -> None:
@@ -121,7 +115,7 @@ def _states(lab: Lab, sweep: Sweep) -> dict[str, Any]:
 def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab) -> None:
     name = "foreground"
     lab.apply(name, SLOW)
-    sweep = lab.wait(name, "a committed report", lambda s: bool(s.status.get("best")), 180)
+    sweep = lab.reported(name)
     lab.delete(name, cascade="foreground")
     seen: list[str] = []
     until = time.monotonic() + 180
@@ -147,7 +141,7 @@ def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab)
 def test_driver_killed_at_settlement_leads_to_an_inventory(lab: Lab) -> None:
     name = "killed"
     lab.apply(name, SLOW | {"failurePolicy": {"attempts": {"application": 0}}})
-    lab.wait(name, "a committed report", lambda s: bool(s.status.get("best")), 180)
+    lab.reported(name)
     lab.cluster.kubectl(
         "exec", lab.head(name)["metadata"]["name"], "-c", "ray-head", "--",
         "sh", "-c", "pkill -9 -f '^[^ ]*python[0-9.]* -m trainjobs$'",

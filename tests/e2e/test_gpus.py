@@ -11,7 +11,6 @@ import pytest
 
 from devcluster import sweeps
 from tests.e2e.lab import Lab
-from tests.e2e.test_faults import until_receipt
 
 GPU = "nvidia.com/gpu"
 ON_GPUS: dict[str, Any] = {
@@ -55,13 +54,13 @@ def test_group_is_derived_and_scaled_from_none_to_the_maximum_and_back(lab: Lab)
             assert "--num-gpus=1" in start
         sweep = lab.get(name)
         assert sweep is not None
-        if sweep.status.get("best"):
+        if lab.progress(sweep).get("best"):
             break
         time.sleep(1)
     assert sweep is not None
     assert 1 <= seen <= 2
     with lab.operator_away():
-        until_receipt(lab, sweep)
+        lab.receipted(sweep)
         until = time.monotonic() + 120
         while workers(lab, name):
             assert time.monotonic() < until, "idle GPU workers go while the head waits for its verdict"

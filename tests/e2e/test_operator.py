@@ -35,7 +35,7 @@ def test_operator_killed_at_a_crash_point_changes_nothing(lab: Lab, point: str) 
 def test_dashboard_without_the_token_is_refused_while_the_sweep_succeeds(lab: Lab) -> None:
     name = "token"
     lab.apply(name)
-    running = lab.wait(name, "a report", lambda s: bool(s.status.get("best")), 180)
+    running = lab.reported(name)
     assert running.condition("DashboardProtected")[0] == "True"
     address = lab.head(name)["status"]["podIP"]
     code = lab.cluster.exec_on_node(sys.executable, "-c", POST, f"http://{address}:8265/api/jobs/")

@@ -23,17 +23,6 @@ BOUND = 3 * 3600.0
 BATCH = 25
 
 
-@pytest.fixture(autouse=True, scope="module")
-def resolve_once() -> Any:
-    """The shell resolves the spec too, in every pass: once for each text is enough here."""
-    from trainsweep.core.resolved import resolved
-    from trainsweep.runtime import access
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(access, "resolve", resolved)
-        yield
-
-
 def simulate(seed: int) -> tuple[World, Schedule]:
     """The life of one sweep under the schedule of a seed, to its rest and beyond."""
     rng = random.Random(seed)  # noqa: S311  # a schedule, no secret

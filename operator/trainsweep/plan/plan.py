@@ -201,8 +201,10 @@ def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
         notes.append(
             f"only {concurrent} of maxConcurrent {spec.trials.max_concurrent} trials can train at the same time"
         )
-    autoscaling = not spec.scheduling.queue_name
-    if not autoscaling:
+    queued = bool(spec.scheduling.queue_name)
+    # Without a group that can change its size an autoscaler would only take its half CPU.
+    autoscaling = not queued and any(s.min_replicas < s.max_replicas for s in limited)
+    if queued:
         # Kueue admits in-tree autoscaling only with workload slicing: without it the size must be fixed.
         limited = _fixed(limited, spec.trials.max_concurrent * per_trial)
         notes.append(
