@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from trainsweep.contract.documents import EXIT_USAGE, Outcome
+from trainsweep.contract.documents import END_LINE, EXIT_USAGE, Outcome
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     except DriverError as error:
         # No sweep, no store: this line is all that the operator gets.
         end = {"outcome": "Failed", "reason": str(error.reason), "message": error.message[:1000]}
-        print(f"trainsweep-end: {json.dumps(end)}", file=sys.stderr, flush=True)
+        print(f"{END_LINE}{json.dumps(end)}", file=sys.stderr, flush=True)
         return exit_code(Outcome.FAILED, error.reason)
     from trainjobs.driver import Driver
     from trainjobs.logs import set_up

@@ -27,13 +27,10 @@ from trainjobs.settle import committed
 from trainjobs.store import Store, open_store
 from trainjobs.sweep import Sweep
 from trainsweep.contract import layout
-from trainsweep.contract.documents import End, FailureReason, Outcome, Phase
+from trainsweep.contract.documents import END_LINE, End, FailureReason, Outcome, Phase
 from trainsweep.contract.owed import better
 
 logger = logging.getLogger(__name__)
-
-END_LINE = "trainsweep-end: "
-"""Start of the last line on standard error, before the JSON of End: KubeRay copies the log's tail into the RayJob."""
 
 
 class Driver:

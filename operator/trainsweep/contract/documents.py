@@ -266,6 +266,29 @@ class End(Document):
     exit_code: int = 0
 
 
+END_LINE = "trainsweep-end: "
+"""Start of the driver's last line on standard error, before `LastWord` as JSON: KubeRay copies the tail of the log."""
+
+
+class LastWord(Document):
+    """What the driver says last, also where it could write nothing to the store."""
+
+    outcome: Outcome
+    reason: Annotated[str, Field(max_length=64)] = ""
+    message: Text = ""
+
+
+def last_word(log: str) -> LastWord | None:
+    """The last word in the tail of a driver's log, None where there is none or it is no such document."""
+    _, found, line = log.rpartition(END_LINE)
+    if not found:
+        return None
+    try:
+        return LastWord.model_validate_json(line.split("\n", 1)[0].strip())
+    except ValueError:
+        return None
+
+
 class TrialRecord(Document):
     """One line of `trials.jsonl`: the state of a trial at its last change; the last line of an index wins.
 

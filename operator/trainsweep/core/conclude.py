@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.contract.documents import End, Outcome
+from trainsweep.contract.documents import End, LastWord, Outcome
 from trainsweep.core import deadlines
 from trainsweep.core.draft import Draft, find_condition
 from trainsweep.core.ends import Cause, EndClass, EndFacts, EndVerdict, classify
 from trainsweep.core.launch import class_total_limit, first_start
-from trainsweep.core.model import Proof, Settlement
+from trainsweep.core.model import Proof, RayJobView, Settlement
 from trainsweep.core.retries import MAX_ATTEMPTS, backoff_seconds, book, with_limits
 from trainsweep.core.times import to_text
 
@@ -17,8 +17,7 @@ from trainsweep.core.times import to_text
 def conclude(draft: Draft, spec: TrainSweepSpec, found: Settlement) -> None:
     """Books the end: success, a further attempt, or the end of the sweep."""
     attempt = draft.status.attempts[-1]
-    said = draft.observed.store.end
-    last = said if isinstance(said, End) else None
+    last = last_said(draft)
     facts = EndFacts(
         cause=_cause(attempt.reason),
         stop=attempt.stop_reason,
@@ -52,6 +51,14 @@ def conclude(draft: Draft, spec: TrainSweepSpec, found: Settlement) -> None:
             verdict = EndVerdict(verdict.end_class, True, Reason.DEADLINE_EXCEEDED)
             message = f"{message or facts.cause}; deadlines.totalSeconds leaves no time for a further attempt"
     _fail(draft, spec, facts, verdict, message)
+
+
+def last_said(draft: Draft) -> End | LastWord | None:
+    """The driver's last word: as written to the store, or, where it could not write there, as its log ends."""
+    said, job = draft.observed.store.end, draft.observed.ray_job
+    if isinstance(said, End):
+        return said
+    return job.last_word if isinstance(job, RayJobView) else None
 
 
 def _cause(reason: str) -> Cause:

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.api.sweepclass import TrainSweepClassSpec
-from trainsweep.contract.documents import Best, Control, End, MissingFile, Outcome, Progress, TrialCounts
+from trainsweep.contract.documents import Best, Control, End, LastWord, MissingFile, Outcome, Progress, TrialCounts
 from trainsweep.render.kuberay import KubeRay
 
 FINALIZER = "trainsweep.io/settlement"
@@ -69,6 +69,8 @@ class RayJobView:
     job_status: str = ""
     reason: str = ""
     message: str = ""
+    last_word: LastWord | None = None
+    """The driver's last line, from the tail of the log that KubeRay copies into the message."""
     cluster: str = ""
     """Name of its RayCluster, "" before KubeRay made one."""
     ended_at: float | None = None

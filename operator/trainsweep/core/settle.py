@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainsweep.api.conditions import Reason
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.contract.documents import End
-from trainsweep.core.conclude import conclude
+from trainsweep.contract.documents import FailureReason
+from trainsweep.core.conclude import conclude, last_said
 from trainsweep.core.draft import Draft
 from trainsweep.core.ends import Cause
 from trainsweep.core.model import PatchRayJob, Proof, RayJobView, Settle, Settlement, Unreadable
@@ -34,7 +34,8 @@ def settle(draft: Draft, spec: TrainSweepSpec) -> None:
         found = _looked(draft, ended)
         if found is not None:
             record_settlement(draft, found)
-    if found is not None and not _undecided(draft, found, ended) and _last_word_known(draft, found):
+    decided = found is not None and (not _undecided(draft, found, ended) or _nothing_can_be_owed(draft, found))
+    if found is not None and decided and _last_word_known(draft, found):
         conclude(draft, spec, found)
         return
     if draft.now >= (over if found is not None else over + FIRST_LOOK_SECONDS):
@@ -68,12 +69,19 @@ def _undecided(draft: Draft, found: Settlement, ended: float) -> bool:
     return found.proof is Proof.UNKNOWN or (found.proof is Proof.INVALID and draft.now < ended + INVALID_PATIENCE)
 
 
+def _nothing_can_be_owed(draft: Draft, found: Settlement) -> bool:
+    """Whether a refused look need not be waited for: the driver was refused too, before any trial of the sweep reported."""
+    last = last_said(draft)
+    never = draft.status.best is None and all(a.first_report_at is None for a in draft.status.attempts)
+    return found.denied and never and last is not None and last.reason == FailureReason.STORAGE_DENIED
+
+
 def _last_word_known(draft: Draft, found: Settlement) -> bool:
     """Whether the driver's last word was looked for, or is not needed: it names causes that no retry mends."""
     if draft.status.attempts[-1].reason == Cause.JOB_SUCCEEDED and found.outcome is not None:
         return True
     said = draft.observed.store.end
-    if isinstance(said, End):
+    if last_said(draft) is not None:
         return True
     # In the pass that sees the end it was not asked for yet.
     seen_before = bool(draft.before.attempts) and draft.before.attempts[-1].ended_at is not None

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.api.sweepclass import DEFAULT_CLASS_ANNOTATION, TrainSweepClassSpec
 from trainsweep.contract import labels
+from trainsweep.contract.documents import last_word
 from trainsweep.core.model import ClassView, ClusterView, HoldView, RayJobView, SweepView
 from trainsweep.core.times import to_seconds
 from trainsweep.runtime.kube import HOLD
@@ -131,6 +132,14 @@ def class_view(body: Mapping[str, Any]) -> tuple[ClassView | None, str]:
     return ClassView(name, text(meta.get("uid")), whole(meta.get("generation")) or 0, spec), ""
 
 
+def _tail(message: Any) -> str:
+    """A RayJob's message: of a failed job it begins with a fixed sentence and ends with the log, whose end matters."""
+    whole_text = message if isinstance(message, str) else ""
+    if len(whole_text) <= _TEXT:
+        return whole_text
+    return f"{whole_text[:120]} ... {whole_text[-(_TEXT - 125) :]}"
+
+
 def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
     """A RayJob."""
     meta, spec, status = (mapping(body.get(k)) for k in ("metadata", "spec", "status"))
@@ -144,7 +153,8 @@ def ray_job_view(body: Mapping[str, Any]) -> RayJobView:
         deployment_status=text(status.get("jobDeploymentStatus"), 128),
         job_status=text(status.get("jobStatus"), 128),
         reason=text(status.get("reason"), 256),
-        message=text(status.get("message")),
+        message=_tail(status.get("message")),
+        last_word=last_word(status["message"]) if isinstance(status.get("message"), str) else None,
         cluster=text(status.get("rayClusterName"), 253),
         ended_at=seconds(status.get("endTime")),
         ttl_seconds=whole(spec.get("ttlSecondsAfterFinished")) or 0,

@@ -46,6 +46,8 @@ class Operator:
             "AWS_EC2_METADATA_DISABLED": "true",
             # Shows in the access log of the store, to tell its requests from the drivers'.
             "AWS_SDK_UA_APP_ID": "trainsweep-operator",
+            # A busy machine is no broken one; the test of the start-up itself sets its own.
+            "TRAINSWEEP_STARTUP_SECONDS": "600",
             **env,
         }
         self._process: subprocess.Popen[bytes] | None = None

@@ -22,7 +22,7 @@ def test_started_before_kuberay_it_is_not_ready_ends_after_a_minute_and_then_wor
         try:
             bare.install(kuberay=False)
             bare.sweep_class(sweep_class("general", "http://127.0.0.1:1", default=True))
-            with bare.operator("bare", bare.namespace("early")) as operator:
+            with bare.operator("bare", bare.namespace("early"), TRAINSWEEP_STARTUP_SECONDS="") as operator:
                 _comes_too_early(bare, operator)
         finally:
             bare.close()

@@ -282,7 +282,7 @@ class World:
             except ValueError:
                 continue  # the line that is being written
             ref = event.get("objectRef") or {}
-            ours = user in ("", event["user"]["username"])
+            ours = user in ("", event["user"].get("username"))  # a request that was given up early has no user
             if ours and event["verb"] in WRITES and ref.get("namespace") == namespace:
                 found.append(event)
         return found

@@ -7,6 +7,7 @@ import json
 import logging
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ MERGE, JSON_PATCH, APPLY, STRATEGIC = (
     "application/apply-patch+yaml",
     "application/strategic-merge-patch+json",
 )
+
+
+BUSY_SECONDS = 120.0
 
 
 class ApiError(Exception):
@@ -52,7 +56,7 @@ class Api:
             cert_file=str(self._file(user, "client-certificate")),
             key_file=str(self._file(user, "client-key")),
             retries=False,
-            timeout=urllib3.Timeout(connect=5, read=30),
+            timeout=urllib3.Timeout(connect=15, read=60),
         )
 
     def _file(self, part: Mapping[str, str], key: str) -> Path:
@@ -64,7 +68,18 @@ class Api:
         return path
 
     def call(self, method: str, path: str, body: Any = None, content: str = "application/json") -> Object:
-        """One request."""
+        """One request. A read that a busy server did not answer is made again: it says nothing about the operator."""
+        until = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return self._once(method, path, body, content)
+            except (urllib3.exceptions.HTTPError, ApiError) as error:
+                passing = not isinstance(error, ApiError) or error.status in (429, 500, 503, 504)
+                if method != "GET" or not passing or time.monotonic() > until:
+                    raise
+            time.sleep(1)
+
+    def _once(self, method: str, path: str, body: Any, content: str) -> Object:
         answer = self._pool.request(
             method,
             self.server + path,
@@ -93,7 +108,12 @@ class Api:
     def create(self, kind: Kind, body: Mapping[str, Any], namespace: str = "") -> Object:
         """POST."""
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return self.call("POST", path_of(kind, namespace), head | dict(body))
+        try:
+            return self.call("POST", path_of(kind, namespace), head | dict(body))
+        except urllib3.exceptions.HTTPError:
+            # It may have been made although nobody said so.
+            found = self.get(kind, body["metadata"]["name"], namespace)
+            return found or self.call("POST", path_of(kind, namespace), head | dict(body))
 
     def patch(
         self, kind: Kind, name: str, body: Any, namespace: str = "", *, sub: str = "", content: str = MERGE
