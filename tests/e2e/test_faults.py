@@ -80,9 +80,13 @@ def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_nam
 
 def test_head_pod_deleted_the_next_attempt_resumes_and_runs_no_finished_trial_again(lab: Lab) -> None:
     name = "head-lost"
-    # Slope 1 ends after 2 epochs of its own; slope 2 is still running when the head goes.
-    lab.apply(name, {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 5, "seconds": 2}}})
-    lab.wait(name, "one finished trial", lambda s: s.status.get("trials", {}).get("succeeded", 0) >= 1, 180)
+    # One trial at a time: the first has ended and the second trains when the head goes.
+    lab.apply(name, {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 10, "seconds": 2}}})
+    running = lab.reported(name)
+    until = time.monotonic() + 120
+    while lab.progress(running)["trials"]["succeeded"] < 1:
+        assert time.monotonic() < until, lab.progress(running)
+        time.sleep(0.5)
     lab.cluster.kubectl("delete", "pod", lab.head(name)["metadata"]["name"], "--wait=false", "--grace-period=1")
     done = lab.finished(name, 300)
     assert done.condition("Succeeded")[0] == "True", done
