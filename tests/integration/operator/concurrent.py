@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-WORKERS = int(os.environ.get("TRAINSWEEP_TEST_WORKERS", "12"))
+WORKERS = int(os.environ.get("TRAINSWEEP_TEST_WORKERS", "8"))
 BODY = "_concurrent_body"
 
 
@@ -22,7 +22,7 @@ LONG = "_long_body"
 
 
 def long(test: Callable[..., None]) -> Callable[..., None]:
-    """Has a concurrent test started before the others."""
+    """Gives a concurrent test a thread of its own: it waits for a clock more than for the machine."""
     setattr(test, LONG, True)
     return test
 
@@ -46,12 +46,16 @@ class Background:
     """The bodies under way."""
 
     def __init__(self, items: list[pytest.Item], world: Any) -> None:
+        chosen = [i for i in items if hasattr(getattr(i, "function", None), BODY)]
+        waiting = [i for i in chosen if hasattr(i.function, LONG)]
+        # The long ones wait for clocks: they take no place from the others.
+        self._long = ThreadPoolExecutor(max(1, len(waiting)), thread_name_prefix="long-test")
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="test")
         self._futures: dict[str, Future[None]] = {}
-        chosen = [i for i in items if hasattr(getattr(i, "function", None), BODY)]
-        for item in sorted(chosen, key=lambda i: not hasattr(i.function, LONG)):
+        for item in [*waiting, *(i for i in chosen if i not in waiting)]:
+            pool = self._long if item in waiting else self._pool
             given = item.callspec.params if hasattr(item, "callspec") else {}
-            self._futures[item.nodeid] = self._pool.submit(getattr(item.function, BODY), world, **given)
+            self._futures[item.nodeid] = pool.submit(getattr(item.function, BODY), world, **given)
 
     def result(self, item: pytest.Item) -> None:
         """Waits for a body and raises what it raised."""
@@ -59,4 +63,5 @@ class Background:
 
     def close(self) -> None:
         """Starts nothing any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._long, self._pool):
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -124,6 +124,7 @@ def test_a_run_deadline_stops_the_driver_and_its_checkpoints_are_still_proven(wo
     assert [v.result for v in run.verdicts] == ["Persisted"]
 
 
+@long
 @concurrent
 def test_a_cluster_that_never_starts_ends_by_the_startup_deadline_with_the_pods_own_words(world: World) -> None:
     world.kuberay.unschedulable.add("no-nodes")

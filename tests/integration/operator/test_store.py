@@ -122,6 +122,7 @@ CREDENTIALS = {
 }
 
 
+@long
 @pytest.mark.parametrize("wrong", CREDENTIALS)
 @concurrent
 def test_wrong_credentials_are_unknown_and_never_missing(world: World, wrong: str) -> None:
