@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -86,7 +87,8 @@ async def load_configuration() -> Configuration:
     if (SERVICE_ACCOUNT / "token").exists():
         load_incluster_config(client_configuration=configuration)
     else:
-        await load_kube_config(client_configuration=configuration)
+        # Said explicitly: the client's own default is read once, when it is imported.
+        await load_kube_config(config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration)
     return configuration
 
 
