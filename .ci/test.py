@@ -50,6 +50,8 @@ def layers() -> list[Layer]:
         return [sys.executable, "-m", "pytest", "-q", "--durations=5", *paths]
 
     return [
+        # On a new machine this builds Kubernetes, KubeRay and the rest, once; afterwards it looks whether they are there.
+        Layer("build", [sys.executable, "-m", "devcluster", "build"], 0, tests=False),
         Layer("lint", ["make", "--no-print-directory", "lint"], 2, tests=False),
         Layer("unit", pytest("tests/unit"), 2),
         Layer("simulation", pytest("tests/simulation"), 3),

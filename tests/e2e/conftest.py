@@ -12,6 +12,13 @@ from devcluster.cluster import Cluster
 from tests.e2e.lab import Lab
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real pods take their time; what a test waits for has a limit of its own that says what was missing."""
+    for item in items:
+        if "tests/e2e" in str(item.path):
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """The cluster `e2e` (or one of yours that is up: TRAINSWEEP_E2E_CLUSTER=name)."""
