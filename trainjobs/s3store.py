@@ -92,7 +92,8 @@ class S3Store(Store):
             return denied(f"bucket {bucket} {known}, not in {self.effective_region}: set storage.region")
         if code in _DENIED or status == 403:
             return denied(
-                f"{what} is denied ({code}): {text or 'the credentials may not do this'} [{self.location.uri}]"
+                f"{what} is denied ({code}): {text or 'no reason given'} [{self.location.uri}]; check the pods' credentials "
+                "(storage.serviceAccountName, or the class's credentialsSecret), the bucket's policy and Requester Pays"
             )
         if code == "ExpiredToken":
             return unavailable(f"{what}: the credentials have expired")

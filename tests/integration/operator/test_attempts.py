@@ -111,11 +111,11 @@ def test_a_rayjob_that_kuberay_refuses_ends_the_sweep_and_is_removed(world: Worl
     assert world.api.get(RAY_CLUSTER, job["status"]["rayClusterName"], "sweeps") is None
 
 
-@long
 @concurrent
-def test_a_run_deadline_stops_the_driver_and_its_checkpoints_are_still_proven(world: World) -> None:
-    spec = {"deadlines": {"startupSeconds": 40, "runSeconds": 40}}
-    body = world.submit(sweep("deadline", **spec), Script(hold=threading.Event()))
+def test_a_run_deadline_set_in_mid_run_stops_the_driver_and_its_checkpoints_are_still_proven(world: World) -> None:
+    body = world.submit(sweep("deadline"), Script(hold=threading.Event()))
+    world.training(body)
+    world.patch(body, {"spec": {"deadlines": {"runSeconds": 10}}})
     done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "DeadlineExceeded"
     assert condition(done, "CheckpointsVerified")["reason"] == "Verified"

@@ -88,9 +88,9 @@ def test_a_missing_file_is_a_warning_where_the_sweep_says_so(world: World) -> No
 
 
 FORGERIES: dict[str, Callable[[dict[str, Any], Run], dict[str, Any]]] = {
-    "foreign-keys": lambda r, _: r | {"owed": [o | {"checkpoint": "../../../team-b/secret/c"} for o in r["owed"]]},
-    "absolute-keys": lambda r, _: r | {"owed": [o | {"checkpoint": "/trainsweep/team-b/secret"} for o in r["owed"]]},
-    "other-trial": lambda r, _: r | {"owed": [o | {"checkpoint": "team-b/secret"} for o in r["owed"]]},
+    "foreign-keys": lambda r, _: r | {"owed": [o | {"checkpoint": "../../../team-b/not-yours/c"} for o in r["owed"]]},
+    "absolute-keys": lambda r, _: r | {"owed": [o | {"checkpoint": "/trainsweep/team-b/not-yours"} for o in r["owed"]]},
+    "other-trial": lambda r, _: r | {"owed": [o | {"checkpoint": "team-b/not-yours"} for o in r["owed"]]},
     "nothing-owed": lambda r, _: r | {"owed": []},
     "other-sweep": lambda r, _: r | {"sweep": r["sweep"] | {"uid": "00000000-0000-0000-0000-000000000000"}},
     "fewer-files": lambda r, _: r | {"owed": [o | {"files": o["files"][:1]} for o in r["owed"]]},
@@ -113,7 +113,7 @@ def test_a_forged_receipt_is_refused_and_leads_to_no_request_elsewhere(world: Wo
     done = world.ended(body)
     assert condition(done, "Succeeded")["status"] == "False"
     assert condition(done, "CheckpointsVerified")["reason"] == "ReceiptInvalid"
-    assert world.store_requests("secret") == []
+    assert world.store_requests("not-yours") == []
 
 
 CREDENTIALS = {
