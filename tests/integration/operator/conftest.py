@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from devcluster.cluster import Cluster
-from tests.integration.operator.concurrent import Background
 from tests.integration.operator.sweeps import sweep_class
+from tests.integration.operator.together import Background
 from tests.integration.operator.world import World
 
 # What the shared operator serves; a test that looks at all requests of a namespace has one of its own.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.operator.concurrent import concurrent
 from tests.integration.operator.sweeps import BUCKET, condition, sweep, sweep_class
+from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World
 
 HOST_PATH = {"spec": {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}}

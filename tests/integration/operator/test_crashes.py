@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from tests.integration.operator.concurrent import concurrent
 from tests.integration.operator.doubles.api import Object
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
+from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import PATIENCE, World
 from trainsweep.runtime.crash import POINTS
 

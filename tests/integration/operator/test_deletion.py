@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from tests.integration.operator.concurrent import concurrent
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
+from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World, shown
 from trainsweep.contract.labels import FORCE_RELEASE
 from trainsweep.core.model import FINALIZER

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.integration.operator.concurrent import concurrent
 from tests.integration.operator.sweeps import states, sweep
+from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World
 
 

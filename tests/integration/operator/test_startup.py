@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from devcluster.cluster import Cluster
-from tests.integration.operator.concurrent import concurrent, long
 from tests.integration.operator.process import Operator
 from tests.integration.operator.sweeps import sweep, sweep_class
+from tests.integration.operator.together import concurrent, long
 from tests.integration.operator.world import PATIENCE, World
 
 

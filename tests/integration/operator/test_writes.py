@@ -6,10 +6,10 @@ import threading
 import time
 from collections import Counter
 
-from tests.integration.operator.concurrent import concurrent, long
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.process import Operator
 from tests.integration.operator.sweeps import condition, sweep
+from tests.integration.operator.together import concurrent, long
 from tests.integration.operator.world import World, shown
 
 OBJECT_WRITES, EVENTS, PROGRESS_SECONDS = 12, 8, 30
