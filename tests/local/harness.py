@@ -132,12 +132,16 @@ class Run:
     def answer(self, digest: str, result: str = "Persisted", missing=()) -> None:
         self.write_control(verdict=Verdict(receipt_digest=digest, result=result, missing=list(missing)))
 
-    def end(self, seconds: float = 120) -> dict:
-        """Waits for the driver's end; its end.json with the exit code that was really seen."""
+    def exit_code(self, seconds: float = 120) -> int:
+        """Waits for the driver's end, without a look into the store."""
         try:
-            code = self.process.wait(seconds)
+            return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the driver does not end:\n{self.text()[-6000:]}") from None
+
+    def end(self, seconds: float = 120) -> dict:
+        """Waits for the driver's end; its end.json with the exit code that was really seen."""
+        code = self.exit_code(seconds)
         data = self.get(layout.attempt_key(self.attempt_id, layout.END))
         return {**(json.loads(data) if data else {}), "seen": code}
 
