@@ -55,7 +55,10 @@ def layers() -> list[Layer]:
         Layer("lint", ["make", "--no-print-directory", "lint"], 2, tests=False),
         Layer("unit", pytest("tests/unit"), 2),
         Layer("simulation", pytest("tests/simulation"), 3),
-        Layer("integration", pytest("tests/integration"), 5),
+        # Apart, so that the look at what a cluster leaves behind sees nobody else's processes.
+        Layer("devcluster", pytest("tests/integration/test_devcluster.py"), 1),
+        Layer("api", pytest("tests/integration/api"), 1),
+        Layer("operator", pytest("tests/integration/operator"), 4),
         Layer("local", pytest("tests/local"), 6),
         Layer("e2e", pytest("tests/e2e"), 22),
     ]
