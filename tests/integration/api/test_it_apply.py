@@ -66,19 +66,19 @@ def test_D4_a_second_apply_is_no_change(api: ApiServer, changes: dict[str, Any])
 
 
 def test_D4_the_operator_s_status_and_finalizer_are_no_difference(api: ApiServer) -> None:
-    api.call("DELETE", f"{PATH}/worked")
-    made = apply(api, "worked", changed(FULL))
+    api.call("DELETE", f"{PATH}/trained")
+    made = apply(api, "trained", changed(FULL))
     made["metadata"]["finalizers"] = ["trainsweep.io/attempt"]
-    status, made = api.call("PUT", f"{PATH}/worked", made, fieldManager="trainsweep")
+    status, made = api.call("PUT", f"{PATH}/trained", made, fieldManager="trainsweep")
     assert status == 200
     made["status"] = {"observedGeneration": 1, "attempt": 1}
-    status, made = api.call("PUT", f"{PATH}/worked/status", made, fieldManager="trainsweep")
+    status, made = api.call("PUT", f"{PATH}/trained/status", made, fieldManager="trainsweep")
     assert status == 200
-    again = apply(api, "worked", changed(FULL))
+    again = apply(api, "trained", changed(FULL))
     assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
     again["metadata"]["finalizers"] = []
-    api.call("PUT", f"{PATH}/worked", again)
-    api.call("DELETE", f"{PATH}/worked")
+    api.call("PUT", f"{PATH}/trained", again)
+    api.call("DELETE", f"{PATH}/trained")
 
 
 def test_D4_equal_amounts_and_spellings_are_one_run(api: ApiServer) -> None:
