@@ -304,8 +304,3 @@ def _driver_error(error: BaseException | None) -> DriverError | None:
             return error
         error = error.__cause__ or error.__context__
     return None
-
-
-def usage_end(message: str) -> None:
-    """The last line of a driver that never got as far as a sweep."""
-    print(f"{END_LINE}{message}", file=sys.stderr, flush=True)

@@ -51,7 +51,7 @@ class Checks:
     # ------------------------------------------------------------------ writes of the operator
 
     def _written(self, verb: str, plural: str) -> None:
-        (self.events if plural == EVENT.plural else self.writes).append((verb, plural))  # type: ignore[arg-type]
+        (self.events if plural == EVENT.plural else self.writes).append((verb, plural))
         if self.quiet:
             self.fail("I6", f"{verb} {plural} at rest")
 

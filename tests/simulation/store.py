@@ -92,4 +92,4 @@ class Store:
 
 
 def _as(base: Settlement, proof: Proof, **changes: object) -> Settlement:
-    return Settlement(**{**base.__dict__, "proof": proof, **changes})  # type: ignore[arg-type]
+    return Settlement(**{**base.__dict__, "proof": proof, **changes})

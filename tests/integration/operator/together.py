@@ -37,7 +37,7 @@ def concurrent(body: Callable[..., None]) -> Callable[..., None]:
 
     kind = inspect.Parameter.KEYWORD_ONLY
     fixtures = [inspect.Parameter(name, kind) for name in ("background", "request")]
-    test.__signature__ = inspect.Signature([*fixtures, *(p.replace(kind=kind) for p in parameters)])  # type: ignore[attr-defined]
+    test.__signature__ = inspect.Signature([*fixtures, *(p.replace(kind=kind) for p in parameters)])
     setattr(test, BODY, body)
     return test
 

@@ -46,7 +46,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "'bucket/x'",
     ),
     "class with an unknown field": (
-        {"defaultClass": {**CLASS, "spec": {**CLASS["spec"], "quota": {}}}},  # type: ignore[dict-item]
+        {"defaultClass": {**CLASS, "spec": {**CLASS["spec"], "quota": {}}}},
         "/defaultClass/spec",
         "'quota' not allowed",
     ),

@@ -114,7 +114,7 @@ def test_look_at_another_receipt_is_no_verdict_on_this_one() -> None:
 def test_heartbeat_of_another_attempt_is_not_this_ones() -> None:
     stage = Stage().running().waiting()
     assert stage.progress is not None
-    stage.progress = stage.progress.model_copy(update={"attempt_id": "9-0b0e6c1e"})  # type: ignore[union-attr]
+    stage.progress = stage.progress.model_copy(update={"attempt_id": "9-0b0e6c1e"})
     assert not only(stage.decide(5), model.Settle)
     assert stage.status.trials.succeeded == 0
 

@@ -67,8 +67,8 @@ def test_an_image_archive_names_its_tag_layer_and_user(tmp_path: Path) -> None:
     target = tmp_path / "image.tar"
     archive.write_image(target, "localhost/x:1", files={"/bin/x": program}, entrypoint=["/bin/x"], user="65532:65532")
     with tarfile.open(target) as image:
-        manifest = json.load(image.extractfile("manifest.json"))[0]  # type: ignore[arg-type]
-        config = json.load(image.extractfile(manifest["Config"]))  # type: ignore[arg-type]
+        manifest = json.load(image.extractfile("manifest.json"))[0]
+        config = json.load(image.extractfile(manifest["Config"]))
         layer = image.extractfile("layer.tar")
         with tarfile.open(fileobj=layer) as files:
             member = files.getmember("bin/x")

@@ -40,7 +40,7 @@ def test_kopf_outlives_outages_and_writes_nothing() -> None:
     assert next(iter(pauses)) == 1, "each request iterates anew"
     settings = kopf_settings()
     assert (settings.scanning.disabled, settings.posting.enabled, settings.queueing.worker_limit) == (True, False, None)
-    assert settings.persistence.diffbase_storage.fetch(body=None) is None  # type: ignore[arg-type]
+    assert settings.persistence.diffbase_storage.fetch(body=None) is None
 
 
 async def test_probes_tell_what_is_wrong_and_metrics_are_exposed() -> None:
