@@ -46,7 +46,7 @@ lock: venv ## compile the lock files anew
 
 .PHONY: test-fast
 test-fast: venv ## everything that needs no cluster
-	$(PY) -m pytest tests/unit tests/simulation -q
+	$(PY) -m pytest tests/unit tests/simulation -q -n auto
 
 .PHONY: test
 test: venv ## every layer, on a real Kubernetes

@@ -53,8 +53,8 @@ def layers() -> list[Layer]:
         # On a new machine this builds Kubernetes, KubeRay and the rest, once; afterwards it looks whether they are there.
         Layer("build", [sys.executable, "-m", "devcluster", "build"], 0, tests=False),
         Layer("lint", ["make", "--no-print-directory", "lint"], 2, tests=False),
-        Layer("unit", pytest("tests/unit"), 2),
-        Layer("simulation", pytest("tests/simulation"), 3),
+        Layer("unit", pytest("-n", "auto", "tests/unit"), 2),
+        Layer("simulation", pytest("-n", "auto", "tests/simulation"), 3),
         # Apart, so that the look at what a cluster leaves behind sees nobody else's processes.
         Layer("devcluster", pytest("tests/integration/test_devcluster.py"), 1),
         Layer("api", pytest("tests/integration/api"), 1),
