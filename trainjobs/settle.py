@@ -109,7 +109,7 @@ def best_reported(records: Records, mode: str, checkpoints: dict[int, str]) -> B
     return Best(
         trial=best.trial,
         value=best.best_value,
-        step=best.step,
+        step=best.step if best.best_step is None else best.best_step,
         parameters=best.parameters,
         checkpoint=checkpoints.get(best.index),
     )

@@ -7,6 +7,7 @@ Tuner from `trials.jsonl` and Train's snapshots (docs/decisions).
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Any
 import ray
 import ray.tune
 from ray.tune.logger import JsonLoggerCallback
+from ray.tune.result import AUTO_RESULT_KEYS
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
@@ -26,6 +28,7 @@ from trainjobs.records import FINAL, Records
 from trainjobs.sweep import Sweep
 from trainjobs.trial import KEY, TrialSetup, run_trial
 from trainsweep.contract import layout
+from trainsweep.contract.documents import MAX_METRICS
 from trainsweep.contract.owed import better
 from trainsweep.contract.snapshot import EPOCH
 
@@ -211,15 +214,19 @@ class Recorder(_DriverOnly, ray.tune.Callback):
         self._sweep, self._records, self._watch = sweep, records, watch
         self._scheduler, self._names, self._board = scheduler, names, board_handle
         self._root, self._committed = root.rstrip("/") + "/", committed
-        self._started: dict[int, float] = {}
+        self._started: dict[int, tuple[float, float]] = {}
+        """Time of the start in this attempt, and the seconds that earlier attempts took."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback."""
         identity = identity_of(trial)
         self._names[trial.trial_id] = identity["index"]
-        self._started.setdefault(identity["index"], time.time())
-        self._watch.active.add(identity["index"])
-        self._records.update(identity["index"], state="Running", error="")
+        index, now = identity["index"], time.time()
+        record = self._records.get(index)
+        self._started.setdefault(index, (now, record.seconds if record is not None else 0.0))
+        self._watch.active.add(index)
+        first = record.started_at if record is not None and record.started_at is not None else now
+        self._records.update(index, state="Running", started_at=first, ended_at=None)
         logger.info("%s started", identity["trial"])
 
     def on_trial_result(
@@ -232,15 +239,25 @@ class Recorder(_DriverOnly, ray.tune.Callback):
         self._watch.reported[index] = time.monotonic()
         if self._watch.first_report_at is None:
             self._watch.first_report_at = time.time()
-        record = self._records.report(index, int(result.get(EPOCH, 0)), float(value))
+        others = other_metrics(result, self._sweep.metric)
+        taken = self._taken(index)
+        record = self._records.report(index, int(result.get(EPOCH, 0)), float(value), metrics=others, **taken)
         path = str(result.get("checkpoint_path", "")).rstrip("/")
         if record.best_value == value and path.startswith(self._root):
             self._watch.checkpoints[index] = path.removeprefix(self._root)
         logger.info("%s epoch %s: %s = %.6g", record.trial, record.step, self._sweep.metric, value)
 
+    def _taken(self, index: int) -> dict[str, float]:
+        """How long the trial has held its workers, as a change to its record."""
+        if index not in self._started:
+            return {}
+        start, before = self._started[index]
+        return {"seconds": round(before + time.time() - start, 3)}
+
     def _ended(self, index: int) -> None:
         if index in self._started:
-            self._watch.durations.append(time.time() - self._started.pop(index))
+            self._records.update(index, **self._taken(index))
+            self._watch.durations.append(time.time() - self._started.pop(index)[0])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback: the loop returned, or somebody decided that the trial is complete."""
@@ -253,6 +270,7 @@ class Recorder(_DriverOnly, ray.tune.Callback):
         if board.FAILED in notes:
             self._failed(index, notes[board.FAILED])
         elif board.STOPPED in notes:
+            self._records.update(index, **self._taken(index))
             logger.info("%s saved its state and waits for a later attempt", record.trial)
         elif index in getattr(self._scheduler, "stopped", ()):
             self._close(index, "EarlyStopped")
@@ -278,13 +296,32 @@ class Recorder(_DriverOnly, ray.tune.Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback."""
-        logger.warning("%s failed and is tried again: %s", identity_of(trial)["trial"], last_error(trial))
+        index, error = identity_of(trial)["index"], " ".join(last_error(trial).split())[:1000]
+        record = self._records.get(index)
+        if record is not None:
+            self._records.update(index, error=error, retries=record.retries + 1, **self._taken(index))
+        logger.warning("%s failed and is tried again: %s", identity_of(trial)["trial"], error)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback: no retry is left."""
         index = identity_of(trial)["index"]
         notes: dict[str, str] = ray.get(self._board.notes.remote(index, clear=True))
         self._failed(index, notes.get(board.FAILED) or last_error(trial))
+
+
+def other_metrics(result: dict[str, Any], metric: str) -> dict[str, float]:
+    """The numbers of a result that the loop reported itself, without the objective and the epoch; some at most."""
+    found = {
+        name: float(value)
+        for name, value in result.items()
+        if name not in (metric, EPOCH)
+        and name not in AUTO_RESULT_KEYS
+        and len(name) <= 128
+        and isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    }
+    return dict(sorted(found.items())[:MAX_METRICS])
 
 
 def last_error(trial: Any) -> str:

@@ -289,6 +289,10 @@ def last_word(log: str) -> LastWord | None:
         return None
 
 
+MAX_HISTORY = 256
+MAX_METRICS = 16
+
+
 class TrialRecord(Document):
     """One line of `trials.jsonl`: the state of a trial at its last change; the last line of an index wins.
 
@@ -307,6 +311,20 @@ class TrialRecord(Document):
     attempt_id: AttemptId | None = None
     rungs: Annotated[dict[str, Number], Field(max_length=64)] = {}
     """Objective at each rung of early stopping that the trial has passed (epoch -> value): replayed to a later attempt."""
+    best_step: Annotated[int, Field(ge=0)] | None = None
+    """Epoch of the best value."""
+    metrics: Annotated[dict[Annotated[str, Field(max_length=128)], Number], Field(max_length=MAX_METRICS)] = {}
+    """What else was reported with the best value, numbers only."""
+    history: Annotated[list[tuple[int, Number]], Field(max_length=MAX_HISTORY)] = []
+    """Epoch and objective of the reports, thinned out evenly where there are many: the learning curve."""
+    started_at: Number | None = None
+    """Unix seconds of the first start."""
+    ended_at: Number | None = None
+    """Unix seconds of the end; absent while the trial is unfinished."""
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """How long it held its workers, over all attempts and tries."""
+    retries: Annotated[int, Field(ge=0)] = 0
+    """Tries that failed and were repeated; `error` then tells of the last one."""
 
 
 EXIT_OK = 0
