@@ -55,3 +55,7 @@ test: venv ## every layer, on a real Kubernetes
 .PHONY: demo
 demo: venv ## one real sweep on a real Kubernetes
 	$(PY) -m devcluster.demo --cluster "$(CLUSTER)" $(if $(KEEP),--keep)
+
+.PHONY: chaos
+chaos: venv ## every fault on a real Kubernetes, and the table of docs/reliability.md; ONLY="word,word" picks some
+	$(PY) -m tests.chaos.run $(if $(ONLY),--only "$(ONLY)")
