@@ -59,3 +59,8 @@ demo: venv ## one real sweep on a real Kubernetes
 .PHONY: chaos
 chaos: venv ## every fault on a real Kubernetes, and the table of docs/reliability.md; ONLY="word,word" picks some
 	$(PY) -m tests.chaos.run $(if $(ONLY),--only "$(ONLY)")
+
+.PHONY: fuzz
+N ?= 10000
+fuzz: venv ## N random sweeps against the real API server, 300 of the admitted under real KubeRay
+	$(PY) -m tests.fuzz.run --count "$(N)" $(if $(SEED),--seed "$(SEED)")
