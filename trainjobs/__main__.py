@@ -1,4 +1,6 @@
-"""`python -m trainjobs`: runs a sweep's driver; `python -m trainjobs stop`: asks the driver on this machine to stop.
+"""`python -m trainjobs`: runs a sweep's driver.
+
+`stop` asks the driver on this machine to stop; `leave` ends Ray on this machine once the head is gone.
 
 Environment: `TRAINSWEEP_SWEEP_FILE` and `TRAINSWEEP_CONTROL_FILE`, or the options of the same meaning.
 """
@@ -16,18 +18,27 @@ from trainsweep.contract.documents import END_LINE, EXIT_USAGE, Outcome
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m trainjobs", description=__doc__)
-    parser.add_argument("command", nargs="?", choices=["run", "stop"], default="run")
+    parser.add_argument("command", nargs="?", choices=["run", "stop", "leave"], default="run")
     parser.add_argument("--sweep", default=os.environ.get("TRAINSWEEP_SWEEP_FILE"), help="the sweep file")
     parser.add_argument("--control", default=os.environ.get("TRAINSWEEP_CONTROL_FILE"), help="the control document")
     parser.add_argument("--local", action="store_true", help="start Ray on this machine")
     parser.add_argument("--cpus", type=int, help="with --local: the CPUs that Ray may use")
-    parser.add_argument("--wait", type=float, default=100.0, help="with stop: seconds to wait for the driver's end")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=100.0,
+        help="with stop and leave: seconds to wait for the driver's end, for the head's",
+    )
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(arguments)
+    if options.command == "leave":
+        from trainjobs.leave import leave_after_head
+
+        return 0 if leave_after_head(os.environ.get("RAY_ADDRESS", ""), options.wait) else 1
     from trainjobs.outcome import DriverError, exit_code
     from trainjobs.sweep import load
 

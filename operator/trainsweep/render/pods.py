@@ -21,6 +21,8 @@ SHM_VOLUME = "shared-mem"
 HEAD_GRACE = 120
 """Seconds between preStop and SIGKILL on the head; a spot notice leaves no more."""
 WORKER_GRACE = 60
+LEAVE_SECONDS = 50
+"""How long a worker that is being stopped trains on while the head lives; then Ray ends there, within its grace."""
 GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 STAY = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
@@ -128,9 +130,12 @@ def worker_template(
 ) -> dict[str, Any]:
     """A worker pod of one group: training workers and nothing else."""
     source_volumes, source_mounts = _source(spec)
+    container = _container(WORKER_CONTAINER, spec, sweep_class, shape.resources, source_mounts)
+    leave = ["python", "-m", "trainjobs", "leave", "--wait", str(LEAVE_SECONDS)]
+    container["lifecycle"] = {"preStop": {"exec": {"command": leave}}}
     body = _common(spec) | {
         "terminationGracePeriodSeconds": WORKER_GRACE,
-        "containers": [_container(WORKER_CONTAINER, spec, sweep_class, shape.resources, source_mounts)],
+        "containers": [container],
         "volumes": [_shared_memory(shape.resources), *source_volumes],
     }
     written = shape.group
