@@ -60,17 +60,33 @@ KUEUE = GoProgram(
     expected="4 to 5 min on 2 cores",
 )
 
-ALL = (KUBERNETES, VERSITYGW, COREDNS, KUBERAY)
-"""What a full cluster is built from; Kueue is built on demand."""
-
-_IN_KUBERNETES = (
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kube-proxy",
-    "kubelet",
+ARGOCD = GoProgram(
+    name="argocd",
+    module="github.com/argoproj/argo-cd/v3",
+    version="v3.5.3",
+    package=".",
+    expected="5 to 6 min on 2 cores",
+    ldflags="-X github.com/argoproj/argo-cd/v3/common.version=3.5.3",
 )
+
+ALL = (KUBERNETES, VERSITYGW, COREDNS, KUBERAY)
+"""What a full cluster is built from."""
+EXTRAS = (KUEUE, ARGOCD)
+"""Built on demand: ``--with kueue``, ``--with argocd``."""
+
+_INSIDE = {
+    "etcd": KUBERNETES,
+    "kube-apiserver": KUBERNETES,
+    "kube-controller-manager": KUBERNETES,
+    "kube-scheduler": KUBERNETES,
+    "kube-proxy": KUBERNETES,
+    "kubelet": KUBERNETES,
+    "argocd-application-controller": ARGOCD,
+    "argocd-repo-server": ARGOCD,
+    "argocd-server": ARGOCD,
+    "argocd-cache": ARGOCD,
+}
+"""Programs that share a binary, which looks at the name that it is called by."""
 
 
 def path(program: str) -> Path:
@@ -78,14 +94,14 @@ def path(program: str) -> Path:
     given = from_user(program)
     if given:
         return given
-    if program in _IN_KUBERNETES:
-        binary = golang.ensure(KUBERNETES)
+    if program in _INSIDE:
+        binary = golang.ensure(_INSIDE[program])
         link = binary.parent / program
         if not link.exists():
             link.unlink(missing_ok=True)
             link.symlink_to(binary.name)
         return link
-    wanted = next((one for one in (*ALL, KUEUE) if one.name == program), None)
+    wanted = next((one for one in (*ALL, *EXTRAS) if one.name == program), None)
     if wanted is None:
         raise KeyError(program)
     return golang.ensure(wanted)

@@ -20,6 +20,8 @@ DIGEST = "trainsweep.io/digest"
 """On the RayJob: digest of what was rendered."""
 FORCE_RELEASE = "trainsweep.io/force-release"
 """On the TrainSweep, by a person: release without proof."""
+RETRY_NOW = "trainsweep.io/retry-now"
+"""On the TrainSweep, by a person or Argo CD's action `retry`: a time; the pause before the next attempt ends then."""
 
 CONTROL_DIR = "/etc/trainsweep/control"
 SWEEP_FILE = "sweep.json"

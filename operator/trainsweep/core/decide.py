@@ -10,6 +10,7 @@ from trainsweep.api.checks import check_spec
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.resolve import SpecError
 from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.contract.labels import RETRY_NOW
 from trainsweep.core import deadlines
 from trainsweep.core.deletion import delete
 from trainsweep.core.draft import Draft, find_condition, is_true
@@ -33,6 +34,8 @@ from trainsweep.core.times import to_seconds
 from trainsweep.render.admission import check_class
 
 CLASS_RETRY_SECONDS = 60.0
+CLOCK_SKEW = 60.0
+"""Seconds that the clock of who annotates may be ahead of ours; a time further off would end every pause to come."""
 DEFAULT_TTL = 86400
 """How long the last RayJob object of a terminal sweep is kept whose spec cannot be read any more."""
 
@@ -111,12 +114,19 @@ def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> No
     draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
     draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
     again = to_seconds(draft.status.deadlines.retry) if draft.attempt else None
-    if again is not None and draft.now < again:
+    if again is not None and draft.now < again and not _asked_to_go_on(draft):
         if find_condition(draft.status, Condition.STALLED):
             draft.state(Reason.RETRYING, "The next attempt follows.")
         draft.wake(again)
         return
     launch(draft, spec, draft.status.attempt + 1)
+
+
+def _asked_to_go_on(draft: Draft) -> bool:
+    """Whether somebody asked for the next attempt after the last one ended; an older request was for another pause."""
+    asked = to_seconds(draft.observed.sweep.annotations.get(RETRY_NOW))
+    ended = to_seconds(draft.attempt.ended_at) if draft.attempt else None
+    return asked is not None and ended is not None and ended <= asked <= draft.now + CLOCK_SKEW
 
 
 def _out_of_time(draft: Draft, spec: TrainSweepSpec | None) -> bool:
