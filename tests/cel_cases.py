@@ -242,6 +242,8 @@ STORED: Changes = {
 """What a sweep has on top of the sample where `OLD_SELF` is tried."""
 
 MUTABLE: tuple[Changes, ...] = (
+    {"suspend": True},
+    {"suspend": False},
     {"deadlines": {"totalSeconds": 100}},
     {"cleanup": {"rayJobTTLSeconds": 5}},
     {"failurePolicy.attempts.application": 7},

@@ -57,6 +57,10 @@ class Proof:
                 if not damaged:
                     break
                 if not self._mendable(damaged, outcome):
+                    stop = self.pulse.stop
+                    if outcome in GOOD and stop is not None and stop.outcome is Outcome.STOPPED:
+                        files = ", ".join(sorted({str(d) for d in damaged}))
+                        return stop.outcome, stop.reason, f"stopped before these could be trained again: {files}"
                     self.lost = sorted({str(d) for d in damaged})
                     message = f"not in the store as the receipt says: {', '.join(self.lost)}"
                     break

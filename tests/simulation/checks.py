@@ -42,6 +42,7 @@ class Checks:
         self.jobs_made: dict[str, set[str]] = {}
         self._latched: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, tuple[int, dict[str, int]]] = {}
+        self._suspensions: dict[str, set[int]] = {}
         self.quiet = False
         """At rest: any write is a violation."""
 
@@ -202,8 +203,9 @@ class Checks:
         for name, retry in (status.get("retries") or {}).items():
             if retry.get("used", 0) > retry.get("limit", 0):
                 self.fail("I3", f"{name}: {retry}")
-        if number > 1 + sum(used.values()):
-            self.fail("I3", f"attempt {number} with {used} booked")
+        suspensions = self._suspended(uid, status)
+        if number > 1 + sum(used.values()) + suspensions:
+            self.fail("I3", f"attempt {number} with {used} booked and {suspensions} suspensions")
         self._counts[uid] = (number, used)
         reasons = {c["type"] for c in status.get("conditions", ())}
         if {"Reconciling", "Stalled"} <= reasons:
@@ -217,6 +219,12 @@ class Checks:
                 self._finished(after, said)
         elif uid in self._latched:
             self.fail("I4", "Finished was True")
+
+    def _suspended(self, uid: str, status: Object) -> int:
+        """How many attempts have ended by a suspension: each may be followed by one that costs nothing."""
+        found = self._suspensions.setdefault(uid, set())
+        found |= {a["number"] for a in status.get("attempts", []) if a.get("endClass") == "Suspended"}
+        return len(found)
 
     def _proof(self, before: Object | None, after: Object) -> None:
         """What is said to be proven was proven, and a proof is never unsaid."""

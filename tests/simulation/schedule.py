@@ -230,6 +230,19 @@ def _edit(world: World) -> None:
         world.server.patch(SWEEP, "digits", {"spec": change})
 
 
+def _suspend_sweep(world: World) -> None:
+    """A person suspends, and resumes before the faults stop."""
+    if world.sweep() is None:
+        return
+    world.server.patch(SWEEP, "digits", {"spec": {"suspend": True}})
+
+    def resume() -> None:
+        if world.sweep() is not None:
+            world.server.patch(SWEEP, "digits", {"spec": {"suspend": False}})
+
+    world.at(world.now + world.rng.choice((1.0, 20.0, 90.0)), resume)
+
+
 def _recreate(world: World) -> None:
     _delete(world, foreground=world.rng.random() < 0.5)
 
@@ -266,6 +279,7 @@ ACTIONS: dict[str, Callable[[World], None]] = {
     "delete-and-force": _delete_and_force,
     "edit": _edit,
     "recreate": _recreate,
+    "suspend-sweep": _suspend_sweep,
 }
 _PEOPLE = [
     "rayjob-deleted",
@@ -276,6 +290,8 @@ _PEOPLE = [
     "edit",
     "edit",
     "recreate",
+    "suspend-sweep",
+    "suspend-sweep",
 ]
 _CLUSTER = [name for name in ACTIONS if name not in _PEOPLE and name != "operator-away"] + ["rayjob-deleted"]
 

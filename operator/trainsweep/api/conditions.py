@@ -16,6 +16,7 @@ class Condition(StrEnum):
     TRIALS_FINISHED = "TrialsFinished"
     CHECKPOINTS_VERIFIED = "CheckpointsVerified"
     RELEASED = "Released"  # all pods of the last attempt are gone
+    SUSPENDED = "Suspended"  # absent unless it applies
     DASHBOARD_PROTECTED = "DashboardProtected"
     RECONCILING = "Reconciling"  # absent unless it applies
     STALLED = "Stalled"  # absent unless it applies; never together with Reconciling
@@ -32,6 +33,7 @@ class Reason(StrEnum):
     VERIFYING = "Verifying"
     STOPPING = "Stopping"
     RETRYING = "Retrying"
+    SUSPENDED = "Suspended"  # also of the condition Suspended
     DELETING = "Deleting"
     UNKNOWN = "Unknown"
     # Succeeded terminal

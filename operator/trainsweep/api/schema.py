@@ -18,7 +18,7 @@ from trainsweep.api.validate import PRESERVE, VALIDATIONS
 
 Schema = dict[str, Any]
 
-NOT_IN_CLASS = ("objective", "search", "trials", "className", "runKey")
+NOT_IN_CLASS = ("objective", "search", "trials", "className", "runKey", "suspend")
 REPLACED_WHOLE = ("resources", "source")
 """Maps that a sweep's own words replace instead of merging with the class's."""
 PARTIAL_SPEC = "x-trainsweep-partial-spec"

@@ -212,6 +212,11 @@ class TrainSweepSpec(ApiModel):
         pattern=r"^[A-Za-z0-9_.-]*$",
         description="Any other string starts a new run of the same sweep.",
     )
+    suspend: bool = Field(
+        default=False,
+        description="Stops the running attempt gracefully, settles it and releases its cluster; false again: the next "
+        "attempt goes on, without a retry. Leave it out of files in Git, or the sync undoes what a person did.",
+    )
     objective: Objective = Field(description="What is optimised.")
     search: Search = Field(description="The search space and how it is searched.")
     trials: Trials = Field(default_factory=Trials, description="How many trials, and when one ends.")

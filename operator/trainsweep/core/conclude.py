@@ -21,7 +21,7 @@ def conclude(draft: Draft, spec: TrainSweepSpec, found: Settlement) -> None:
     facts = EndFacts(
         cause=_cause(attempt.reason),
         stop=attempt.stop_reason,
-        outcome=found.outcome or (last.outcome if last else None),
+        outcome=_outcome(found, last),
         driver_reason=(last.reason if last else "") or found.outcome_reason,
         proof=found.proof,
         message=f"{attempt.message} {last.message if last else ''}",
@@ -36,6 +36,10 @@ def conclude(draft: Draft, spec: TrainSweepSpec, found: Settlement) -> None:
         return
     if verdict.end_class is EndClass.SUCCESS:
         _succeed(draft, spec, found, verdict)
+        return
+    if verdict.end_class is EndClass.SUSPENDED and attempt.number < MAX_ATTEMPTS:
+        draft.set(deadlines=draft.status.deadlines.model_copy(update={"retry": None}))
+        draft.state(Reason.STOPPING, "The attempt is settled; its cluster is being released.")
         return
     if not verdict.permanent and attempt.number < MAX_ATTEMPTS:
         booked = book(draft.status.retries, verdict.end_class)
@@ -59,6 +63,13 @@ def last_said(draft: Draft) -> End | LastWord | None:
     if isinstance(said, End):
         return said
     return job.last_word if isinstance(job, RayJobView) else None
+
+
+def _outcome(found: Settlement, last: End | LastWord | None) -> Outcome | None:
+    """The receipt's word, unless the driver was stopped after it before it could mend what was missing."""
+    if last is not None and (found.outcome is None or last.outcome is Outcome.STOPPED):
+        return last.outcome
+    return found.outcome
 
 
 def _cause(reason: str) -> Cause:

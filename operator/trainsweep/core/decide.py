@@ -86,33 +86,22 @@ def _spec(observed: Observed) -> tuple[TrainSweepSpec | None, str]:
 
 
 def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> None:
-    """Admission, the pause before a retry, and the launch."""
-    observed = draft.observed
+    """Admission, suspension, the pause before a retry, and the launch."""
     if draft.attempt is not None and _out_of_time(draft, spec):
         _housekeeping(draft, spec)
         return
-    if observed.class_error:
-        draft.condition(Condition.ADMITTED, False, Reason.CLASS_NOT_FOUND, observed.class_error)
-        draft.stalled(Reason.CLASS_NOT_FOUND, observed.class_error)
-        draft.wake(draft.now + CLASS_RETRY_SECONDS)
+    refused = _refusal(draft, spec, problem)
+    draft.condition(Condition.ADMITTED, refused is None, *(refused or (Reason.ADMITTED, "")))
+    if spec is not None:
+        draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
+        if spec.suspend:
+            _stay_suspended(draft)
+            return
+    if refused is not None or spec is None:
+        draft.stalled(*(refused or (Reason.INVALID_SPEC, problem)))
+        if spec is not None or draft.observed.class_error:
+            draft.wake(draft.now + CLASS_RETRY_SECONDS)
         return
-    if spec is None:
-        draft.condition(Condition.ADMITTED, False, Reason.INVALID_SPEC, problem)
-        draft.stalled(Reason.INVALID_SPEC, problem)
-        return
-    problems = [(Reason.INVALID_SPEC, path, text) for path, text in check_spec(spec)]
-    limits = observed.sweep_class.spec if observed.sweep_class else None
-    problems += [
-        (p.reason, p.path, p.message) for p in check_class(spec, observed.sweep.spec, limits, observed.sweep.namespace)
-    ]
-    if problems:
-        text = "; ".join(f"{path}: {message}" for _, path, message in problems)
-        draft.condition(Condition.ADMITTED, False, problems[0][0], text)
-        draft.stalled(problems[0][0], text)
-        draft.wake(draft.now + CLASS_RETRY_SECONDS)
-        return
-    draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
-    draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
     again = to_seconds(draft.status.deadlines.retry) if draft.attempt else None
     if again is not None and draft.now < again and not _asked_to_go_on(draft):
         if find_condition(draft.status, Condition.STALLED):
@@ -127,6 +116,33 @@ def _asked_to_go_on(draft: Draft) -> bool:
     asked = to_seconds(draft.observed.sweep.annotations.get(RETRY_NOW))
     ended = to_seconds(draft.attempt.ended_at) if draft.attempt else None
     return asked is not None and ended is not None and ended <= asked <= draft.now + CLOCK_SKEW
+
+
+def _refusal(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> tuple[Reason, str] | None:
+    """Why the sweep may not run, None where it may."""
+    observed = draft.observed
+    if observed.class_error:
+        return Reason.CLASS_NOT_FOUND, observed.class_error
+    if spec is None:
+        return Reason.INVALID_SPEC, problem
+    problems = [(Reason.INVALID_SPEC, path, text) for path, text in check_spec(spec)]
+    limits = observed.sweep_class.spec if observed.sweep_class else None
+    problems += [
+        (p.reason, p.path, p.message) for p in check_class(spec, observed.sweep.spec, limits, observed.sweep.namespace)
+    ]
+    return (problems[0][0], "; ".join(f"{path}: {text}" for _, path, text in problems)) if problems else None
+
+
+def _stay_suspended(draft: Draft) -> None:
+    """No attempt is live: the sweep holds nothing, not even its finalizer, until somebody resumes it."""
+    done = f"{draft.status.trials.summary} trials are done; " if draft.attempt is not None else ""
+    if not is_true(draft.before, Condition.SUSPENDED):
+        draft.event(Reason.SUSPENDED, "Suspended: nothing runs and nothing is held.")
+    draft.suspended(f"{done}spec.suspend is true: set it to false to go on with attempt {draft.status.attempt + 1}.")
+    if isinstance(draft.observed.hold, HoldView):
+        draft.after.append(DeleteHold(draft.observed.hold.name))
+    if FINALIZER in draft.observed.sweep.finalizers:
+        draft.after.append(RemoveFinalizer())
 
 
 def _out_of_time(draft: Draft, spec: TrainSweepSpec | None) -> bool:

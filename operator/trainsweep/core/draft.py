@@ -92,6 +92,7 @@ class Draft:
         self.condition(Condition.SUCCEEDED, None, reason, message)
         self.condition(Condition.READY, None, reason, message)
         self.drop_condition(Condition.STALLED)
+        self.drop_condition(Condition.SUSPENDED)
         self.condition(Condition.RECONCILING, True, reason, message)
 
     def stalled(self, reason: Reason, message: str) -> None:
@@ -100,7 +101,17 @@ class Draft:
         self.condition(Condition.SUCCEEDED, None, reason, message)
         self.condition(Condition.READY, None, reason, message)
         self.drop_condition(Condition.RECONCILING)
+        self.drop_condition(Condition.SUSPENDED)
         self.condition(Condition.STALLED, True, reason, message)
+
+    def suspended(self, message: str) -> None:
+        """At rest until somebody resumes it: neither Reconciling nor Stalled."""
+        self.condition(Condition.FINISHED, False, Reason.SUSPENDED, "")
+        self.condition(Condition.SUCCEEDED, None, Reason.SUSPENDED, message)
+        self.condition(Condition.READY, None, Reason.SUSPENDED, message)
+        self.drop_condition(Condition.RECONCILING)
+        self.drop_condition(Condition.STALLED)
+        self.condition(Condition.SUSPENDED, True, Reason.SUSPENDED, message)
 
     def finish(self, succeeded: bool, reason: Reason, message: str) -> None:
         """Terminal, latched: nothing of this is ever computed again."""
@@ -108,6 +119,7 @@ class Draft:
         self.condition(Condition.SUCCEEDED, succeeded, reason, message)
         self.condition(Condition.READY, succeeded, reason, message)
         self.drop_condition(Condition.RECONCILING)
+        self.drop_condition(Condition.SUSPENDED)
         if succeeded:
             self.drop_condition(Condition.STALLED)
         else:

@@ -20,6 +20,7 @@ class EndClass(StrEnum):
     EVICTION = "Eviction"
     STARTUP = "Startup"
     DEADLINE = "Deadline"  # never retried
+    SUSPENDED = "Suspended"  # as spec.suspend asked: the next attempt costs no retry
     UNKNOWN = "Unknown"  # never retried by itself
 
 
@@ -34,6 +35,7 @@ class Cause(StrEnum):
     SUSPENDED = "Suspended"
     STARTUP_DEADLINE = "StartupDeadlineExceeded"
     STOP_NOT_OBEYED = "StopNotObeyed"
+    NEVER_READY = "StoppedBeforeStart"
     BACKSTOP = "BackstopDeadlineExceeded"
     REFUSED = "KubeRayRefused"
     CANNOT_START = "CannotStart"
@@ -48,6 +50,7 @@ class Stop(StrEnum):
     TOTAL_DEADLINE = "TotalDeadlineExceeded"
     STARTUP_DEADLINE = "StartupDeadlineExceeded"
     DELETED = "Deleted"
+    SUSPENDED = "Suspended"
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,11 @@ RULES: tuple[EndRule, ...] = (
         "the image has no driver",
         lambda f: any(text in f.message for text in _DRIVER_MISSING),
         _v(EndClass.APPLICATION, Reason.PERMANENT_FAILURE, True),
+    ),
+    EndRule(
+        "our stop for a suspension, however the attempt then ended",
+        lambda f: f.stop == Stop.SUSPENDED,
+        _v(EndClass.SUSPENDED, Reason.SUSPENDED),
     ),
     EndRule(
         "the driver names a cause that passes",

@@ -95,7 +95,7 @@ def ask_to_stop(draft: Draft, stop: Stop) -> None:
     """Books the stop; the control annotation carries it to the driver in the same pass."""
     if not draft.status.attempts[-1].stop_reason:
         draft.set_attempt(stop_reason=stop, stop_at=to_text(draft.now))
-        kind = "Normal" if stop is Stop.DELETED else "Warning"
+        kind = "Normal" if stop in (Stop.DELETED, Stop.SUSPENDED) else "Warning"
         draft.event(Reason.STOPPING, f"Asking the driver to stop: {stop}.", kind)
 
 
@@ -128,10 +128,12 @@ def _end_unmade(draft: Draft, spec: TrainSweepSpec, why: str) -> bool:
     refresh_deadlines(draft, spec)
     due = deadlines.stop_due(spec, draft.status, draft.now, limit)
     draft.wake(deadlines.next_deadline(spec, draft.status, draft.now, limit))
+    if due is None and spec.suspend:
+        due = Stop.SUSPENDED
     if due is None:
         return False
     ask_to_stop(draft, due)
-    end(draft, Cause.STARTUP_DEADLINE if due is Stop.STARTUP_DEADLINE else Cause.STOP_NOT_OBEYED, f"{due}: {why}")
+    end(draft, Cause.STARTUP_DEADLINE if due is Stop.STARTUP_DEADLINE else Cause.NEVER_READY, f"{due}: {why}")
     return True
 
 
@@ -199,8 +201,16 @@ def _deadlines(draft: Draft, spec: TrainSweepSpec) -> None:
         # Unreadable is not failed: who cannot read heartbeats cannot say that no trial has reported.
         if due is not None and not (due is Stop.STARTUP_DEADLINE and blind):
             ask_to_stop(draft, due)
+        elif spec.suspend and not _ending(draft):
+            ask_to_stop(draft, Stop.SUSPENDED)
         draft.wake(deadlines.next_deadline(spec, draft.status, draft.now, limit))
     obey(draft, spec)
+
+
+def _ending(draft: Draft) -> bool:
+    """Whether the driver has trained and only waits for its verdict: it ends by itself, and sooner than by a stop."""
+    progress = own_progress(draft)
+    return progress is not None and progress.phase in (Phase.WAITING_FOR_VERDICT, Phase.ENDED)
 
 
 def obey(draft: Draft, spec: TrainSweepSpec) -> None:
@@ -213,7 +223,7 @@ def obey(draft: Draft, spec: TrainSweepSpec) -> None:
     if attempt.ready_at is None and isinstance(draft.observed.pods, tuple):
         startup = attempt.stop_reason == Stop.STARTUP_DEADLINE
         why = draft.status.pending.message if draft.status.pending else "no driver had started"
-        end(draft, Cause.STARTUP_DEADLINE if startup else Cause.STOP_NOT_OBEYED, f"{attempt.stop_reason}: {why}")
+        end(draft, Cause.STARTUP_DEADLINE if startup else Cause.NEVER_READY, f"{attempt.stop_reason}: {why}")
         return
     patience = spec.cleanup.stop_grace_seconds + spec.checkpoints.verify.timeout_seconds + OBEY_MARGIN
     if draft.now >= stopped + patience:

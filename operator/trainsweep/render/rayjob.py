@@ -66,7 +66,6 @@ class RenderInput:
     """Unix seconds at which the driver must have ended well by itself."""
     active_deadline_seconds: int | None = None
     """KubeRay's backstop: later than ours."""
-    suspend: bool = False
 
 
 def rayjob_name(name: str, uid: str, attempt: int) -> str:
@@ -117,7 +116,8 @@ def sweep_file(inp: RenderInput, max_concurrent: int) -> SweepFile:
             region=spec.storage.region or None,
             endpoint_url=spec.storage.endpoint_url or None,
         ),
-        spec=spec.model_dump(mode="json", by_alias=True),
+        # A suspension is between the operator and the API: no driver starts under one.
+        spec=spec.model_dump(mode="json", by_alias=True, exclude={"suspend"}),
         deadline_at=inp.deadline_at,
         trial_resource=TRIAL_RESOURCE,
     )
@@ -229,8 +229,6 @@ def render(inp: RenderInput) -> dict[str, Any]:
         body["activeDeadlineSeconds"] = inp.active_deadline_seconds
     if inp.kuberay.pre_running_deadline and spec.deadlines.startup_seconds is not None:
         body["preRunningDeadlineSeconds"] = spec.deadlines.startup_seconds + STARTUP_MARGIN
-    if inp.suspend:
-        body["suspend"] = True
     rayjob = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": body}
     metadata["annotations"][labels.DIGEST] = spec_digest(rayjob)
     return rayjob

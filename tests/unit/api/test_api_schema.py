@@ -119,7 +119,7 @@ def test_lists_say_how_they_merge() -> None:
 def test_a_class_has_the_defaults_of_a_spec_but_what_makes_a_sweep() -> None:
     defaults = root("TrainSweepClass")["properties"]["spec"]["properties"]["defaults"]
     spec = root("TrainSweep")["properties"]["spec"]
-    left_out = {"objective", "search", "trials", "className", "runKey"}
+    left_out = {"objective", "search", "trials", "className", "runKey", "suspend"}
     assert set(defaults["properties"]) == set(spec["properties"]) - left_out
     required = [p for p, n in nodes(defaults) if n.get("required") and "[]" not in p and "source" not in p]
     assert required == []

@@ -78,6 +78,19 @@ CASES: list[tuple[dict[str, Any], EndClass, bool, Reason]] = [
     ({"cause": Cause.JOB_SUCCEEDED, "proof": Proof.PERSISTED}, A, False, Reason.RETRIES_EXHAUSTED),
     ({"cause": Cause.UNKNOWN}, EndClass.UNKNOWN, True, Reason.UNKNOWN),
     ({"cause": Cause.STOP_NOT_OBEYED, "stop": "SomethingNew"}, EndClass.UNKNOWN, True, Reason.UNKNOWN),
+    ({"cause": Cause.HEAD_LOST, "stop": Stop.SUSPENDED}, EndClass.SUSPENDED, False, Reason.SUSPENDED),
+    (
+        {"cause": Cause.JOB_FAILED, "stop": Stop.SUSPENDED, "outcome": Outcome.STOPPED},
+        EndClass.SUSPENDED,
+        False,
+        Reason.SUSPENDED,
+    ),
+    (
+        {"cause": Cause.JOB_FAILED, "stop": Stop.SUSPENDED, "driver_reason": FailureReason.BAD_ENTRYPOINT},
+        A,
+        True,
+        Reason.PERMANENT_FAILURE,
+    ),
     # A stop that came too late takes nothing away.
     (
         {"cause": Cause.JOB_SUCCEEDED, "outcome": Outcome.COMPLETED, "stop": Stop.RUN_DEADLINE},
@@ -119,7 +132,12 @@ def test_every_combination_has_one_answer_that_can_be_acted_on(facts: EndFacts) 
     if verdict.end_class in (EndClass.DEADLINE, EndClass.UNKNOWN):
         assert verdict.permanent
     if not verdict.permanent:
-        assert verdict.reason in (Reason.RETRIES_EXHAUSTED, Reason.COMPLETED, Reason.GOAL_REACHED)
+        assert verdict.reason in (
+            Reason.RETRIES_EXHAUSTED,
+            Reason.COMPLETED,
+            Reason.GOAL_REACHED,
+            Reason.SUSPENDED,
+        )
 
 
 # ---------------------------------------------------------------------------------------------- what KubeRay says

@@ -256,9 +256,7 @@ def test_digest_ignores_what_is_patched_later_and_nothing_else():
     first = render(render_input(raw(), klass()))
     assert first["metadata"]["annotations"][labels.DIGEST] == spec_digest(first)
     later = render(
-        render_input(
-            raw(cleanup={"holdSeconds": 900}), klass(), deadline_at=5.0, active_deadline_seconds=99, suspend=True
-        )
+        render_input(raw(cleanup={"holdSeconds": 900}), klass(), deadline_at=5.0, active_deadline_seconds=99)
     )
     later["spec"]["ttlSecondsAfterFinished"] = 0
     assert spec_digest(later) == spec_digest(first)

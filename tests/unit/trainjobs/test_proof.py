@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.trainjobs.builders import Place
 from trainjobs import proof
+from trainjobs.pulse import Stop
 from trainsweep.contract.documents import MissingFile, Outcome, Verdict
 
 
@@ -142,9 +143,20 @@ def test_a_stop_leaves_no_time_for_mending(tmp_path):
     place = place_of(tmp_path)
     run = place.trial(0, [0.5, 0.1])
     operator = Operator([("Missing", [missing(run)])])
-    operator.stop = object()
+    operator.stop = Stop(Outcome.DEADLINE_EXCEEDED, "DeadlineExceeded", 30, 0)
     made, _ = prove(place, operator)
     assert made.lost
+
+
+def test_a_suspension_leaves_the_mending_to_the_next_attempt(tmp_path):
+    place = place_of(tmp_path)
+    run = place.trial(0, [0.5, 0.1])
+    operator = Operator([("Missing", [missing(run)])])
+    operator.stop = Stop(Outcome.STOPPED, "Suspended", 30, 0)
+    made, (outcome, reason, message) = prove(place, operator)
+    assert (made.lost, made.verified) == ([], False)
+    assert (outcome, reason) == (Outcome.STOPPED, "Suspended")
+    assert "checkpoint_2/state.bin" in message
 
 
 def test_nothing_owed_asks_nobody(tmp_path):
