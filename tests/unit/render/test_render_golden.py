@@ -50,7 +50,7 @@ SCENARIOS = {
         ),
     ),
     "kueue": lambda: render_input(
-        raw(scheduling={"queueName": "team-queue", "priorityClassName": "batch"}), klass(), suspend=True, attempt=12
+        raw(scheduling={"queueName": "team-queue", "priorityClassName": "batch"}), klass(), attempt=12
     ),
     "kuberay-1.5.0": lambda: render_input(raw(), klass(), kuberay=KubeRay.of_version((1, 5, 0))),
 }
