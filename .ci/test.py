@@ -55,6 +55,8 @@ def layers() -> list[Layer]:
         Layer("lint", ["make", "--no-print-directory", "lint"], 2, tests=False),
         Layer("unit", pytest("-n", "auto", "tests/unit"), 2),
         Layer("simulation", pytest("-n", "auto", "tests/simulation"), 3),
+        # In headless Chromium: Debian's package, which this layer installs where it is missing.
+        Layer("browser", pytest("tests/browser"), 1),
         # Apart, so that the look at what a cluster leaves behind sees nobody else's processes.
         Layer("devcluster", pytest("tests/integration/test_devcluster.py"), 1),
         Layer("api", pytest("tests/integration/api"), 1),

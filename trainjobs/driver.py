@@ -16,6 +16,8 @@ from typing import Any
 from trainjobs import fence
 from trainjobs.control import ControlFile
 from trainjobs.flags import Flags
+from trainjobs.htmlreport.gather import facts_of
+from trainjobs.htmlreport.writer import ReportWriter
 from trainjobs.logs import Tail
 from trainjobs.loop import find_loop
 from trainjobs.outcome import GOOD, DriverError, exit_code
@@ -47,6 +49,8 @@ class Driver:
         self._flags = Flags(sweep.file.attempt_id)
         self._ray: tuple[int, str, Any, Any] | None = None
         self._proof: Proof | None = None
+        self._report: ReportWriter | None = None
+        self._end: End | None = None
 
     def run(self) -> int:
         """Runs the attempt to its end. Call it in the main thread."""
@@ -90,7 +94,12 @@ class Driver:
         control = ControlFile(self._control_path, own)
         self._pulse = Pulse(self._sweep, self.store, self.records, control, self._flags, self._tail)
         self._install_signals()
+        self._report = ReportWriter(
+            self.store, lambda: facts_of(self._sweep, self.records, self.pulse, self._proof, self._end)
+        )
+        self.pulse.waits = self._report.soon
         self.pulse.start()
+        self._report.start()
         self.store.put(layout.SWEEP, self._sweep.file.to_json())
 
     @property
@@ -285,9 +294,12 @@ class Driver:
                 self._store.create(layout.attempt_key(end.attempt_id, layout.END), end.to_json())
             except DriverError as error:
                 logger.error("end.json cannot be written: %s", error.message)
+        self._end = end
         if self._pulse is not None:
             self._pulse.enter(Phase.ENDED, message or str(outcome))
             self._pulse.close()
+        if self._report is not None and reason != FailureReason.FENCED:
+            self._report.close()  # last of all: whoever waits for the end has it by now
         self._flags.end()
         if self._ray is not None:
             import ray

@@ -38,6 +38,10 @@ class Proof:
     ) -> None:
         self._sweep, self.store, self.records, self.pulse, self._round = sweep, store, records, pulse, round_
         self.verified = False
+        self.owed: int | None = None
+        """Checkpoints that the newest receipt lists."""
+        self.digest = ""
+        """Of the newest receipt."""
         self.lost: list[str] = []
         """Files that are missing for good."""
         self._sequence = 0
@@ -88,6 +92,7 @@ class Proof:
                 message=message,
             ),
         )
+        self.owed, self.digest = len(settlement.owed), digest
         if not settlement.owed:
             self.verified = self._sweep.spec.checkpoints.require is Require.NONE
             return []

@@ -92,6 +92,8 @@ class Pulse:
         """The running Tune's Watch."""
         self.raise_flag: Callable[[], None] | None = None
         """Raises the loops' stop flag."""
+        self.waits: Callable[[], None] | None = None
+        """Called when the driver has nothing to do but wait."""
         self.concurrent = 1
         self._flag_raised = False
 
@@ -105,6 +107,8 @@ class Pulse:
         logger.info("%s %s", phase.value, message)
         self.phase, self.message = phase, message[:1000]
         self._beat_now.set()
+        if phase is Phase.WAITING_FOR_VERDICT and self.waits is not None:
+            self.waits()
 
     def close(self) -> None:
         """Ends the thread after a last beat and a last shipment of the log."""
@@ -193,7 +197,13 @@ class Pulse:
         if not waiting or time.monotonic() - stop.at >= stop.grace:
             watch.stop.set()
 
-    def _eta(self) -> float | None:
+    def best_now(self) -> Best | None:
+        """The best report: as settled, or as far as it is known."""
+        checkpoints = self.watch.checkpoints if self.watch is not None else {}
+        return self.best or best_reported(self._records, self._sweep.mode, checkpoints)
+
+    def eta(self) -> float | None:
+        """Seconds until all trials have ended, where that can be guessed."""
         watch = self.watch
         if watch is None or not watch.durations or self.phase is not Phase.RUNNING:
             return None
@@ -203,15 +213,14 @@ class Pulse:
 
     def _beat(self) -> None:
         self._records.flush()
-        checkpoints = self.watch.checkpoints if self.watch is not None else {}
         progress = Progress(
             attempt_id=self._sweep.file.attempt_id,
             phase=self.phase,
             heartbeat_at=time.time(),
             first_report_at=self.watch.first_report_at if self.watch is not None else None,
             trials=self._records.counts(),
-            best=self.best or best_reported(self._records, self._sweep.mode, checkpoints),
-            eta_seconds=self._eta(),
+            best=self.best_now(),
+            eta_seconds=self.eta(),
             message=self.message,
             receipt_digest=self.receipt_digest,
         )

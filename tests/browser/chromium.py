@@ -3,6 +3,7 @@
 Debian's `chromium` is used. Where it is missing it is installed with apt-get, which needs root; nothing is skipped.
 """
 
+# ruff: noqa: ASYNC220, ASYNC240  # one page at a time: nothing else waits in this loop
 from __future__ import annotations
 
 import asyncio
@@ -99,6 +100,8 @@ class Page:
     async def open(self, path: Path) -> None:
         """Loads a file and waits for it."""
         self._loaded.clear()
+        self.problems.clear()
+        self.requests.clear()
         await self.send("Page.navigate", url=path.resolve().as_uri())
         await asyncio.wait_for(self._loaded.wait(), 60)
 

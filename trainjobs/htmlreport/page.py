@@ -10,8 +10,8 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from trainjobs.report.document import ROWS, build
-from trainjobs.report.facts import Facts
+from trainjobs.htmlreport.document import ROWS, build
+from trainjobs.htmlreport.facts import Facts
 
 LIMIT = 4 * 2**20
 """Bytes of a page at most: rows are left out until it fits."""
@@ -36,7 +36,7 @@ def as_script(value: Any) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("trainjobs.report") / "assets" / name).read_text(encoding="utf-8")
+    return (resources.files("trainjobs.htmlreport") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trainjobs.report.axes import axis_of, place_of, short
-from trainjobs.report.facts import Facts
-from trainjobs.report.importance import importances, rank_correlation
+from trainjobs.htmlreport.axes import axis_of, place_of, short
+from trainjobs.htmlreport.facts import Facts
+from trainjobs.htmlreport.importance import importances, rank_correlation
 from trainjobs.sweep import Sweep
 from trainsweep.api.search import Parameter
 from trainsweep.contract.documents import TrialCounts, TrialRecord
@@ -108,7 +108,7 @@ def sample(records: Sequence[TrialRecord], most: int, mode: str) -> list[TrialRe
         return list(records)
     chosen = {r.index for r in ranked(records, mode)[: most // 3]}
     chosen |= {r.index for r in spread([r for r in records if r.state == "Failed"], most // 8)}
-    chosen |= {r.index for r in records[-(most // 8) :]}
+    chosen |= {r.index for r in records[len(records) - most // 8 :]}
     rest = [r for r in records if r.index not in chosen]
     chosen |= {r.index for r in spread(rest, most - len(chosen))}
     return [r for r in records if r.index in chosen]

@@ -3,5 +3,5 @@
 It asks no network for anything, runs no script but its own, and stays within a few MiB however many trials there are.
 """
 
-from trainjobs.report.facts import Facts as Facts
-from trainjobs.report.page import render as render
+from trainjobs.htmlreport.facts import Facts as Facts
+from trainjobs.htmlreport.page import render as render

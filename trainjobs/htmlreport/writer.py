@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from trainjobs.htmlreport.facts import Facts
+from trainjobs.htmlreport.page import render
 from trainjobs.outcome import DriverError
-from trainjobs.report.facts import Facts
-from trainjobs.report.page import render
 from trainjobs.store import Store
 from trainsweep.contract import layout
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from trainjobs.report.axes import place_of
+from trainjobs.htmlreport.axes import place_of
 from trainsweep.api.search import Parameter
 from trainsweep.contract.documents import TrialRecord
 
