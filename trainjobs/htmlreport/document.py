@@ -79,7 +79,7 @@ def build(facts: Facts, rows: int = ROWS) -> dict[str, Any]:
 
 def counts_of(sweep: Sweep, records: Sequence[TrialRecord]) -> TrialCounts:
     """Trials by state; what was never proposed is pending."""
-    states = Counter(r.state for r in records)
+    states = Counter[str](r.state for r in records)
     ended = sum(states[s] for s in FINAL)
     return TrialCounts(
         expected=sweep.count,
