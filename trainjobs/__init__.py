@@ -2,8 +2,8 @@
 
 Nothing here knows Kubernetes or the operator: both sides meet in `trainsweep.contract`.
 
-A loop imports `report`, `epochs`, `stop_requested` and `device` from here and `checkpoint` for loading; importing the
-package itself loads neither Ray nor torch.
+A loop imports `report`, `epochs`, `safe_point`, `stop_requested`, `ResumableSampler` and `device` from here and
+`checkpoint` for loading; importing the package itself loads neither Ray nor torch.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from trainjobs.device import device as device
     from trainjobs.reporting import epochs as epochs
     from trainjobs.reporting import report as report
+    from trainjobs.reporting import safe_point as safe_point
+    from trainjobs.sampling import ResumableSampler as ResumableSampler
     from trainjobs.session import stop_requested as stop_requested
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "ResumableSampler": "trainjobs.sampling",
     "device": "trainjobs.device",
     "epochs": "trainjobs.reporting",
     "report": "trainjobs.reporting",
+    "safe_point": "trainjobs.reporting",
     "stop_requested": "trainjobs.session",
 }
 

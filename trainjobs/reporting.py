@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from trainjobs import checkpoint, session
 from trainjobs.manifest import write_manifest
 from trainsweep.contract.snapshot import EPOCH
+
+PARTIAL = "trainsweep_partial"
+"""Marks the report of a checkpoint inside of an epoch: it is kept for a resume, the sweep sees no result."""
 
 
 def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,6 +57,33 @@ def _averaged(metrics: dict[str, Any], weight: float, world_size: int) -> dict[s
     return average(gathered)
 
 
+def _send(
+    values: dict[str, Any],
+    folder: str | Path | None,
+    save: Callable[[Path, int, int], object],
+    *,
+    background: bool,
+) -> None:
+    """Fills a folder with this rank's files and hands it to Ray together with the metrics."""
+    import ray.train
+    from ray.train import CheckpointUploadMode
+
+    context = ray.train.get_context()
+    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="trainsweep-"))
+    handed = False
+    options: dict[str, Any] = {}
+    if background:
+        options = {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "delete_local_checkpoint_after_upload": True}
+    try:
+        save(place, context.get_world_rank(), context.get_world_size())
+        ray.train.report(values, checkpoint=ray.train.Checkpoint.from_directory(place), **options)
+        handed = background
+    finally:
+        if not handed:  # a finished upload leaves the files where they are; one in the background still reads them
+            shutil.rmtree(place, ignore_errors=True)
+    session.current().saved_at = time.monotonic()
+
+
 def report(
     metrics: Mapping[str, Any],
     *,
@@ -61,8 +93,11 @@ def report(
     model: Any = None,
     optimizer: Any = None,
     lr_scheduler: Any = None,
+    scaler: Any = None,
     sampler: Any = None,
     state: Any = None,
+    step: int | None = None,
+    background: bool = False,
 ) -> None:
     """Reports the metrics of an epoch together with a checkpoint. Call it on every rank, equally often.
 
@@ -77,8 +112,13 @@ def report(
         model: see `checkpoint.save`.
         optimizer: see `checkpoint.save`.
         lr_scheduler: see `checkpoint.save`.
+        scaler: see `checkpoint.save`.
         sampler: see `checkpoint.save`.
         state: the loop's own state, any JSON.
+        step: optimizer steps so far.
+        background: upload while the loop goes on. The report counts only when the upload is complete: Ray lists the
+            checkpoint, and the sweep sees the metrics, then. A loop that returns waits for its uploads; one that is
+            killed loses the upload in flight. The local disk must hold the checkpoints that wait.
 
     Raises:
         ValueError: where the ranks report different metrics.
@@ -86,33 +126,101 @@ def report(
     import ray.train
 
     here = session.current()
-    context = ray.train.get_context()
-    rank, world_size = context.get_world_rank(), context.get_world_size()
-    step = here.epoch + 1 if epoch is None else epoch
-    values = _averaged(_plain(metrics), weight, world_size)
-    folder = Path(checkpoint_dir) if checkpoint_dir is not None else Path(tempfile.mkdtemp(prefix="trainsweep-"))
-    try:
+    done = here.epoch + 1 if epoch is None else epoch
+    steps = here.step if step is None else step
+    values = _averaged(_plain(metrics), weight, ray.train.get_context().get_world_size())
+
+    def save(place: Path, rank: int, world_size: int) -> object:
         if checkpoint_dir is not None:
-            write_manifest(folder, rank=rank, world_size=world_size, config_hash=here.config_hash, step=step)
-        else:
-            checkpoint.save(
-                folder,
-                epoch=step,
-                metrics=values,
-                model=model,
-                optimizer=optimizer,
-                lr_scheduler=lr_scheduler,
-                sampler=sampler,
-                state=state,
-                rank=rank,
-                world_size=world_size,
-                config_hash=here.config_hash,
-            )
-        ray.train.report({**values, EPOCH: step}, checkpoint=ray.train.Checkpoint.from_directory(folder))
-    finally:
-        # The upload is synchronous; Ray leaves the local files where they are.
-        shutil.rmtree(folder, ignore_errors=True)
-    here.epoch, here.metrics, here.reports = step, values, here.reports + 1
+            return write_manifest(place, rank=rank, world_size=world_size, config_hash=here.config_hash, step=done)
+        return checkpoint.save(
+            place,
+            epoch=done,
+            metrics=values,
+            model=model,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            scaler=scaler,
+            sampler=sampler,
+            state=state,
+            step=steps,
+            rank=rank,
+            world_size=world_size,
+            config_hash=here.config_hash,
+        )
+
+    _send({**values, EPOCH: done}, checkpoint_dir, save, background=background)
+    here.epoch, here.step, here.metrics, here.reports = done, steps, values, here.reports + 1
+
+
+def safe_point(
+    *,
+    every_seconds: float = 0.0,
+    every: int = 1,
+    model: Any = None,
+    optimizer: Any = None,
+    lr_scheduler: Any = None,
+    scaler: Any = None,
+    sampler: Any = None,
+    state: Any = None,
+    step: int | None = None,
+) -> bool:
+    """A batch boundary at which a long epoch may be interrupted: a checkpoint by time, and one before a stop.
+
+    The checkpoint belongs to the epoch that runs: `checkpoint.load` brings back the finished epochs, and the sampler's
+    position inside of the next one (see `ResumableSampler`). It has no metrics of its own and is never the best.
+    A collective: every rank calls it equally often.
+
+    Args:
+        every_seconds: how old the newest checkpoint may become; 0: only a stop is answered. At least a few seconds.
+        every: only each so-many-th call asks the other ranks; 10 or more keeps the cost out of short batches.
+        model: see `checkpoint.save`.
+        optimizer: see `checkpoint.save`.
+        lr_scheduler: see `checkpoint.save`.
+        scaler: see `checkpoint.save`.
+        sampler: see `checkpoint.save`.
+        state: the loop's own state, any JSON; sums of the running epoch belong here.
+        step: optimizer steps so far.
+
+    Returns:
+        Whether the sweep was asked to stop: the state is saved, the loop must return.
+    """
+    here = session.current()
+    if here.stopped:
+        return True
+    here.calls += 1
+    if here.calls % every:
+        return False
+    old = every_seconds > 0 and time.monotonic() - here.saved_at >= every_seconds
+    due, here.stopped = session.agree(old, session.flag(here))
+    if not due and not here.stopped:
+        return False
+    if hasattr(sampler, "finish_batch"):
+        sampler.finish_batch()
+    steps = here.step if step is None else step
+
+    def save(place: Path, rank: int, world_size: int) -> object:
+        return checkpoint.save(
+            place,
+            epoch=here.epoch,
+            metrics=here.metrics,
+            model=model,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            scaler=scaler,
+            sampler=sampler,
+            state=state,
+            step=steps,
+            rank=rank,
+            world_size=world_size,
+            config_hash=here.config_hash,
+        )
+
+    # No number yet for the objective: NaN ranks last in Train's retention, where a missing one would rank first.
+    objective = {here.metric: math.nan} if here.metric else {}
+    _send({**objective, EPOCH: here.epoch, PARTIAL: True}, None, save, background=False)
+    here.step = steps
+    return here.stopped
 
 
 def epochs(start: checkpoint.Resume, total: int) -> Iterator[int]:

@@ -1,4 +1,7 @@
-"""What a worker knows about its trial, and the question whether it should stop."""
+"""What a worker knows about its trial, and the question whether it should stop.
+
+In a plain Ray Train worker, without a sweep, there is a session too: of no trial, and never told to stop.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 POLL_SECONDS = 0.5
+PLAIN = "0000000000"
+"""Configuration hash of checkpoints that no sweep made."""
 
 
 @dataclass
@@ -16,8 +21,12 @@ class Session:
 
     trial: str
     config_hash: str
+    metric: str = ""
+    """Name of the objective."""
     epoch: int = 0
     """Finished epochs as last reported or loaded."""
+    step: int = 0
+    """Optimizer steps as last reported or loaded."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """Metrics as last reported or loaded, averaged."""
     reports: int = 0
@@ -25,6 +34,8 @@ class Session:
     stopped: bool = False
     """Whether the loop was told to stop."""
     calls: int = 0
+    saved_at: float = field(default_factory=time.monotonic)
+    """Monotonic time of the last checkpoint, or of the beginning."""
     board: Any = None
     asked: Any = None
     asked_at: float = 0.0
@@ -43,17 +54,29 @@ def current() -> Session:
     """The session of this worker.
 
     Raises:
-        RuntimeError: outside of a trial of a sweep.
+        RuntimeError: outside of a training worker.
     """
     if _current is None:
-        raise RuntimeError(
-            "this works only inside a training loop that a sweep runs: use `trainsweep run FILE --local`, "
-            "or give the loop its state by hand in a test"
-        )
+        begin(Session(trial=_plain_run(), config_hash=PLAIN))
+    assert _current is not None  # noqa: S101 - begin has just set it
     return _current
 
 
-def _flag(session: Session) -> bool:
+def _plain_run() -> str:
+    """Name of the Ray Train run that this process works for."""
+    train = sys.modules.get("ray.train")
+    try:
+        if train is not None:
+            return str(train.get_context().get_experiment_name())
+    except RuntimeError:  # Ray's own answer outside of a worker
+        pass
+    raise RuntimeError(
+        "this works only inside a training loop that a sweep or Ray Train runs: use `trainsweep run FILE --local`, "
+        "or give the loop its state by hand in a test"
+    )
+
+
+def flag(session: Session) -> bool:
     """The stop flag as far as it is known here; never waits."""
     import ray
 
@@ -73,23 +96,23 @@ def _flag(session: Session) -> bool:
         return False  # the board is gone with the driver: whoever took it ends this process too
 
 
-def _agree(flag: bool) -> bool:
-    """One answer for all ranks: True where any of them has seen the flag."""
+def agree(*said: bool) -> tuple[bool, ...]:
+    """One answer for all ranks: True where any of them said so (without a process group: where rank 0 did)."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         if torch.distributed.get_world_size() == 1:
-            return flag
+            return said
         cuda = torch.distributed.get_backend() == "nccl"
-        box = torch.tensor([int(flag)], device="cuda" if cuda else "cpu")
+        box = torch.tensor([int(one) for one in said], device="cuda" if cuda else "cpu")
         torch.distributed.all_reduce(box, op=torch.distributed.ReduceOp.MAX)
-        return bool(box.item())
+        return tuple(bool(value) for value in box.tolist())
     import ray.train
 
     if ray.train.get_context().get_world_size() == 1:
-        return flag
+        return said
     from ray.train.collective import broadcast_from_rank_zero
 
-    return bool(broadcast_from_rank_zero(flag))
+    return tuple(broadcast_from_rank_zero(list(said)))
 
 
 def stop_requested(every: int = 1) -> bool:
@@ -106,5 +129,5 @@ def stop_requested(every: int = 1) -> bool:
     session.calls += 1
     if session.calls % every:
         return False
-    session.stopped = _agree(_flag(session))
+    (session.stopped,) = agree(flag(session))
     return session.stopped

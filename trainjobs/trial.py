@@ -18,6 +18,7 @@ from ray.tune.integration.ray_train import TuneReportCallback
 
 from trainjobs import board
 from trainjobs.loop import run_worker
+from trainjobs.reporting import PARTIAL
 from trainsweep.contract import layout
 from trainsweep.contract.snapshot import EPOCH
 
@@ -86,6 +87,8 @@ class ReportCallback(TuneReportCallback):
 
     def after_report(self, run_context: Any, metrics: list[dict[str, Any]], checkpoint: Any) -> None:
         """See Ray's UserCallback; runs in Train's controller once the checkpoint is committed."""
+        if metrics[0].get(PARTIAL):
+            return  # committed for a resume; there is no result to tell
         self._count += 1
         try:
             checked = check_report(metrics[0], self._setup.metric, self._setup.needs_epoch, self._count)
@@ -122,6 +125,7 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "trial": identity["trial"],
         "configHash": identity["configHash"],
         "entrypoint": setup.entrypoint,
+        "metric": setup.metric,
         "loop": {**setup.constants, **parameters},
     }
     common: dict[str, Any] = {"train_loop_config": config, "scaling_config": scaling, "run_config": run}

@@ -98,6 +98,22 @@ def test_ranks_write_files_that_do_not_clash(tmp_path):
     assert {f.path for f in manifest.files} == {"progress.json", "state.pt", "rank-0.pt"}
 
 
+def test_the_scaler_of_mixed_precision_is_kept_and_an_idle_one_is_let_be(tmp_path):
+    scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
+    checkpoint.save(tmp_path, epoch=1, config_hash=HASH, scaler=scaler)
+    other = torch.amp.GradScaler("cpu", init_scale=4.0)
+    checkpoint.read(tmp_path, scaler=other)
+    assert other.state_dict()["scale"] == 128.0
+    checkpoint.read(tmp_path, scaler=torch.amp.GradScaler("cpu", enabled=False))
+
+
+def test_a_part_that_was_not_saved_is_named(tmp_path):
+    parts = Parts(1)
+    checkpoint.save(tmp_path, epoch=1, config_hash=HASH, model=parts.model)
+    with pytest.raises(checkpoint.CheckpointMismatchError, match="holds no optimizer, only model"):
+        checkpoint.read(tmp_path, model=parts.model, optimizer=parts.optimizer)
+
+
 def test_without_torch_parts_only_json_is_written(tmp_path):
     checkpoint.save(tmp_path, epoch=3, state={"x": 1.5}, config_hash=HASH)
     assert {p.name for p in tmp_path.iterdir()} == {"progress.json", "trainsweep-manifest.json"}

@@ -1,6 +1,7 @@
 """A worker's side of a trial, with Ray's own functions replaced: reports, resume, the stop flag, finding the loop."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,26 +14,35 @@ from trainjobs.loop import find_loop
 from trainjobs.outcome import DriverError
 from trainsweep.contract.documents import FailureReason, Manifest
 
+real = reporting.tempfile.mkdtemp
 ray_train = pytest.importorskip("ray.train")
+
+
+class Sent(list):
+    """Reports as they were made; `modes` holds Ray's options of each."""
 
 
 @pytest.fixture
 def worker(monkeypatch, tmp_path):
     """Rank 0 of one worker; what it reports is kept in a list."""
-    sent = []
+    sent, modes = Sent(), []
+    sent.modes = modes
 
-    def report(metrics, checkpoint=None):
+    def report(metrics, checkpoint=None, **options):
         files = {}
         if checkpoint is not None:
             with checkpoint.as_directory() as folder:
                 files = {p.name: p.read_bytes() for p in Path(folder).iterdir()}
         sent.append((metrics, files))
+        modes.append(options)
 
-    context = SimpleNamespace(get_world_rank=lambda: 0, get_world_size=lambda: 1)
+    context = SimpleNamespace(
+        get_world_rank=lambda: 0, get_world_size=lambda: 1, get_local_rank=lambda: 0, get_local_world_size=lambda: 1
+    )
     monkeypatch.setattr(ray_train, "report", report)
     monkeypatch.setattr(ray_train, "get_context", lambda: context)
     monkeypatch.setattr(ray_train, "get_checkpoint", lambda: None)
-    session.begin(session.Session(trial="t0000", config_hash="0123456789"))
+    session.begin(session.Session(trial="t0000", config_hash="0123456789", metric="loss"))
     yield sent
     session._current = None
 
@@ -87,21 +97,86 @@ def test_another_trials_checkpoint_is_refused(worker, tmp_path, monkeypatch):
 
 def test_the_stop_flag_is_seen_and_stays(worker, monkeypatch):
     flags = iter([False, True])
-    monkeypatch.setattr(session, "_flag", lambda s: next(flags))
+    monkeypatch.setattr(session, "flag", lambda s: next(flags))
     assert [trainjobs.stop_requested() for _ in range(3)] == [False, True, True]
     assert session.current().stopped
 
 
 def test_between_two_askings_nothing_is_asked(worker, monkeypatch):
     asked = []
-    monkeypatch.setattr(session, "_flag", lambda s: bool(asked.append(1)))
+    monkeypatch.setattr(session, "flag", lambda s: bool(asked.append(1)))
     for _ in range(25):
         trainjobs.stop_requested(every=10)
     assert len(asked) == 2
 
 
-def test_outside_of_a_sweep_the_helpers_say_so():
-    with pytest.raises(RuntimeError, match="only inside a training loop that a sweep runs"):
+def test_a_safe_point_saves_by_time_and_has_no_result(worker, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    session.current().saved_at = 100.0
+    trainjobs.report({"loss": 0.5}, state={}, step=10)
+    clock[0] = 129.0
+    assert trainjobs.safe_point(every_seconds=30, state={"sum": 1}, step=14) is False
+    assert len(worker) == 1
+    clock[0] = 131.0
+    assert trainjobs.safe_point(every_seconds=30, state={"sum": 2}, step=15) is False
+    metrics, files = worker[1]
+    assert metrics["epoch"] == 1
+    assert metrics["loss"] != metrics["loss"], "NaN: last in Train's retention"
+    progress = json.loads(files["progress.json"])
+    assert (progress["epoch"], progress["step"], progress["state"]) == (1, 15, {"sum": 2})
+    assert progress["metrics"] == {"loss": 0.5}
+    clock[0] = 140.0
+    assert trainjobs.safe_point(every_seconds=30, state={}) is False
+    assert len(worker) == 2, "the clock starts anew with each checkpoint"
+
+
+def test_a_stop_is_answered_with_a_checkpoint_once(worker, monkeypatch):
+    monkeypatch.setattr(session, "flag", lambda s: True)
+    assert trainjobs.safe_point(every=3, state={}) is False
+    assert trainjobs.safe_point(every=3, state={}) is False
+    assert trainjobs.safe_point(every=3, state={"x": 1}) is True
+    assert trainjobs.safe_point(every=3, state={"x": 2}) is True
+    assert len(worker) == 1
+    assert session.current().stopped
+
+
+def test_a_report_from_inside_an_epoch_is_no_result_for_tune(monkeypatch):
+    from ray.tune.integration.ray_train import TuneReportCallback
+
+    from trainjobs import trial
+
+    told = []
+    monkeypatch.setattr(TuneReportCallback, "after_report", lambda self, *a: told.append(a[1][0]))
+    callback = trial.ReportCallback.__new__(trial.ReportCallback)
+    callback._setup, callback._index, callback._count = SimpleNamespace(metric="loss", needs_epoch=True), 0, 0
+    callback.after_report(None, [{"loss": float("nan"), "epoch": 0, reporting.PARTIAL: True}], None)
+    callback.after_report(None, [{"loss": 1.0, "epoch": 1}], None)
+    assert told == [{"loss": 1.0, "epoch": 1}]
+
+
+def test_an_upload_in_the_background_keeps_its_files(worker, monkeypatch):
+    places = []
+    monkeypatch.setattr(reporting.tempfile, "mkdtemp", lambda prefix: places.append(real(prefix=prefix)) or places[-1])
+    trainjobs.report({"loss": 0.5}, state={}, background=True)
+    trainjobs.report({"loss": 0.4}, state={})
+    assert [Path(p).exists() for p in places] == [True, False]
+    options = worker.modes[0]
+    assert options["checkpoint_upload_mode"].name == "ASYNC"
+    assert options["delete_local_checkpoint_after_upload"] is True
+    assert worker.modes[1] == {}
+    shutil.rmtree(places[0])
+
+
+def test_in_a_plain_ray_worker_there_is_a_session_of_no_trial(monkeypatch):
+    monkeypatch.setattr(session, "_current", None)
+    monkeypatch.setattr(ray_train, "get_context", lambda: SimpleNamespace(get_experiment_name=lambda: "mine"))
+    here = session.current()
+    assert (here.trial, here.config_hash, here.board) == ("mine", session.PLAIN, None)
+
+
+def test_outside_of_training_the_helpers_say_so():
+    with pytest.raises(RuntimeError, match="only inside a training loop that a sweep or Ray Train runs"):
         trainjobs.report({"loss": 1.0})
 
 
