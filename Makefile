@@ -48,6 +48,18 @@ lock: venv ## compile the lock files anew
 test-fast: venv ## everything that needs no cluster
 	$(PY) -m pytest tests/unit tests/simulation -q -n auto
 
+.PHONY: examples
+examples: venv ## train and prove every example on this machine
+	$(PY) -m pytest tests/examples -q -s --durations=0
+
+.PHONY: bench-driver
+bench-driver: venv ## the same sweeps on raw Ray and through trainjobs, interleaved
+	$(PY) -m bench.driver.run $(BENCH)
+
+.PHONY: test-restore
+test-restore: venv ## twelve kills of one sweep, restored each time
+	$(PY) -m tests.restore.run
+
 .PHONY: test
 test: venv ## every layer, on a real Kubernetes
 	$(PY) .ci/test.py

@@ -15,6 +15,20 @@ from trainsweep.contract.documents import FailureReason
 BACKEND_ATTRIBUTE = "TRAINSWEEP_BACKEND"
 """A module may say `TRAINSWEEP_BACKEND = "none"`: its loop needs no torch, and no process group is set up."""
 
+DATASETS_ATTRIBUTE = "TRAINSWEEP_DATASETS"
+"""A module may say `TRAINSWEEP_DATASETS = make`: `make(config)` returns Ray Data sets by name, sharded over the workers."""
+
+
+def find_datasets(entrypoint: str) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+    """The function that makes a trial's Ray Data sets, None where the module has none."""
+    found = getattr(importlib.import_module(entrypoint.partition(":")[0]), DATASETS_ATTRIBUTE, None)
+    if found is not None and not callable(found):
+        raise DriverError(
+            FailureReason.BAD_ENTRYPOINT,
+            f"training.entrypoint {entrypoint}: {DATASETS_ATTRIBUTE} must be a function of the configuration",
+        )
+    return found
+
 
 def find_loop(entrypoint: str) -> tuple[Callable[[dict[str, Any]], Any], str]:
     """The loop and its backend, `torch` or `none`.
@@ -38,6 +52,7 @@ def find_loop(entrypoint: str) -> tuple[Callable[[dict[str, Any]], Any], str]:
         backend = "torch" if importlib.util.find_spec("torch") else "none"
     if backend not in ("torch", "none"):
         raise DriverError(FailureReason.BAD_ENTRYPOINT, f"{where}: {BACKEND_ATTRIBUTE} must be 'torch' or 'none'")
+    find_datasets(entrypoint)
     return found, backend
 
 

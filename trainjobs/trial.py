@@ -17,7 +17,7 @@ import ray.tune
 from ray.tune.integration.ray_train import TuneReportCallback
 
 from trainjobs import board
-from trainjobs.loop import run_worker
+from trainjobs.loop import find_datasets, run_worker
 from trainjobs.reporting import PARTIAL
 from trainsweep.contract import layout
 from trainsweep.contract.snapshot import EPOCH
@@ -128,7 +128,14 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "metric": setup.metric,
         "loop": {**setup.constants, **parameters},
     }
-    common: dict[str, Any] = {"train_loop_config": config, "scaling_config": scaling, "run_config": run}
+    make = find_datasets(setup.entrypoint)
+    datasets = make(dict(config["loop"])) if make is not None else None
+    common: dict[str, Any] = {
+        "datasets": datasets,
+        "train_loop_config": config,
+        "scaling_config": scaling,
+        "run_config": run,
+    }
     if setup.backend == "torch":
         from ray.train.torch import TorchTrainer
 

@@ -184,11 +184,12 @@ def test_outside_of_training_the_helpers_say_so():
 def modules(tmp_path, monkeypatch):
     (tmp_path / "good_mod.py").write_text("TRAINSWEEP_BACKEND = 'none'\ndef loop(config):\n    return config\n")
     (tmp_path / "odd_mod.py").write_text("TRAINSWEEP_BACKEND = 'tpu'\nvalue = 3\ndef loop(config): ...\n")
+    (tmp_path / "data_mod.py").write_text("TRAINSWEEP_BACKEND = TRAINSWEEP_DATASETS = 'none'\ndef loop(config): ...\n")
     (tmp_path / "broken_mod.py").write_text("import not_installed_at_all\n")
     (tmp_path / "exits_mod.py").write_text("raise ValueError('no data')\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for name in ("good_mod", "odd_mod", "broken_mod", "exits_mod"):
+    for name in ("data_mod", "good_mod", "odd_mod", "broken_mod", "exits_mod"):
         sys.modules.pop(name, None)
 
 
@@ -204,6 +205,7 @@ def test_a_loop_is_found_with_its_backend(modules):
         ("exits_mod:loop", "ValueError: no data"),
         ("good_mod:other", "good_mod has no function other"),
         ("odd_mod:value", "odd_mod has no function value"),
+        ("data_mod:loop", "TRAINSWEEP_DATASETS must be a function"),
         ("odd_mod:loop", "TRAINSWEEP_BACKEND must be 'torch' or 'none'"),
     ],
 )
