@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainjobs import fence
+from trainjobs import fence, leftovers
 from trainjobs.control import ControlFile
 from trainjobs.flags import Flags
 from trainjobs.htmlreport.gather import facts_of
@@ -101,6 +101,8 @@ class Driver:
         self.pulse.start()
         self._report.start()
         self.store.put(layout.SWEEP, self._sweep.file.to_json())
+        if any(True for _ in self.records):
+            leftovers.clear(self.store, self._sweep, self.records)
 
     @property
     def store(self) -> Store:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from trainjobs import mend
+from trainjobs import leftovers, mend
 from trainjobs.outcome import GOOD, DriverError
 from trainjobs.patience import patiently
 from trainjobs.pulse import Pulse
@@ -74,6 +74,8 @@ class Proof:
                 break
         if self.verified and outcome in GOOD:
             self._retain()
+        if self.verified:
+            leftovers.clear(self.store, self._sweep, self.records, settlement.states)
         return outcome, reason, message
 
     def _ask(self, settlement: Settlement, outcome: Outcome, reason: str, message: str) -> list[Damage]:

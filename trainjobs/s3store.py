@@ -14,7 +14,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from trainjobs.store import Entry, Store, StoreError, denied, probe_filesystem, unavailable
+from trainjobs.store import Entry, Store, StoreError, Upload, denied, probe_filesystem, unavailable
 from trainsweep.contract.layout import Location
 
 T = TypeVar("T")
@@ -194,6 +194,37 @@ class S3Store(Store):
         """See Store."""
         full = self._key(prefix.rstrip("/") + "/")
         self._remove(self._call(f"listing {prefix}", lambda: [item["Key"] for item in self._pages(full)]))
+
+    def open_uploads(self) -> list[Upload]:
+        """See Store. Needs s3:ListBucketMultipartUploads, which a training role may lack."""
+        base = self._key("")
+
+        def call() -> list[Upload]:
+            pages = self.client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self.location.bucket, Prefix=base
+            )
+            return [
+                Upload(item["Key"].removeprefix(base), item["UploadId"], item["Initiated"].timestamp())
+                for page in pages
+                for item in page.get("Uploads", [])
+                if item["Key"].startswith(base)  # a store that ignores the prefix must not lose its neighbours' uploads
+            ]
+
+        return self._call("listing open uploads (s3:ListBucketMultipartUploads)", call)
+
+    def abort(self, upload: Upload) -> None:
+        """See Store; one that has ended meanwhile is fine."""
+
+        def call() -> None:
+            try:
+                self.client.abort_multipart_upload(
+                    Bucket=self.location.bucket, Key=self._key(upload.key), UploadId=upload.id
+                )
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") not in ("NoSuchUpload", *_ABSENT):
+                    raise
+
+        self._call(f"aborting the upload of {upload.key} (s3:AbortMultipartUpload)", call)
 
     def filesystem(self) -> tuple[Any, str]:
         """See Store.

@@ -39,6 +39,15 @@ class Entry:
     modified: float
 
 
+@dataclass(frozen=True)
+class Upload:
+    """An upload that was begun and not ended: relative key, the store's id of it, begin in Unix seconds."""
+
+    key: str
+    id: str
+    started: float
+
+
 class Store(ABC):
     """Objects of one run by relative key. Every method may raise StoreError."""
 
@@ -84,6 +93,13 @@ class Store(ABC):
     @abstractmethod
     def preflight(self, probe: str) -> None:
         """Writes, reads and deletes a probe through everything that writes here later."""
+
+    def open_uploads(self) -> list[Upload]:
+        """Uploads below the run's prefix that were begun and not ended; none where the store knows no such thing."""
+        return []
+
+    def abort(self, upload: Upload) -> None:  # noqa: B027 - where `open_uploads` finds none, there is none to end
+        """Ends an open upload and drops what came of it."""
 
     def delete_tree(self, prefix: str) -> None:
         """Removes everything below a folder, its directory markers too."""

@@ -175,3 +175,19 @@ def test_patience_waits_for_what_may_pass_and_not_for_a_refusal():
     with pytest.raises(DriverError):
         patiently("x", lambda: (_ for _ in ()).throw(unavailable("503")), seconds=20, sleep=sleep, clock=lambda: now[0])
     assert sum(slept) <= 40
+
+
+def test_only_our_own_open_uploads_are_found_and_ended(tmp_path, endpoint):
+    client = boto3.client("s3", endpoint_url=endpoint)
+    ours, neighbour = f"{tmp_path.name}/run/train/t0000/x.bin", f"{tmp_path.name}/run-2/train/t0000/x.bin"
+    for key in (ours, neighbour):
+        client.create_multipart_upload(Bucket="data", Key=key)
+    store = S3Store(parse_uri(f"s3://data/{tmp_path.name}/run"), None, endpoint)
+    (upload,) = store.open_uploads()
+    assert upload.key == "train/t0000/x.bin"
+    store.abort(upload)
+    store.abort(upload)  # it has ended meanwhile
+    assert store.open_uploads() == []
+    left = [u["Key"] for u in client.list_multipart_uploads(Bucket="data").get("Uploads", [])]
+    assert neighbour in left
+    assert FileStore(parse_uri(f"file://{tmp_path}")).open_uploads() == []
