@@ -44,8 +44,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/*
-What the operator does in a namespace that it watches: exactly the table RIGHTS of trainsweep/runtime/startup.py, which it
-checks at its start. It may read no Secret and no ConfigMap, and touches Pods by patch only.
+What the operator does in a namespace that it watches: exactly the tables RIGHTS, which it checks at its start, and
+EXPLAINING of trainsweep/runtime/startup.py. It may read no Secret and no ConfigMap, and touches Pods by patch only.
 */}}
 {{- define "trainsweep.namespacedRules" -}}
 # Patch: the finalizer; the spec is never written.
@@ -76,4 +76,13 @@ checks at its start. It may read no Secret and no ConfigMap, and touches Pods by
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create]
+{{- if .Values.rbac.explain }}
+# Why a sweep waits: ResourceQuotas, and Kueue's Workloads where they are served.
+- apiGroups: [""]
+  resources: [resourcequotas]
+  verbs: [list]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list]
+{{- end }}
 {{- end }}

@@ -68,6 +68,7 @@ class Reason(StrEnum):
     POD_REFUSED = "PodRefused"
     QUEUED = "Queued"
     CLUSTER_GONE = "ClusterGone"
+    WAITING = "Waiting"  # of Events: status.pending has a new reason that does not pass by itself
     # TrialsFinished
     TRIALS_FINISHED = "TrialsFinished"
     TRIALS_RUNNING = "TrialsRunning"

@@ -76,7 +76,8 @@ class Found:
     class_problem: str
 
 
-async def _find(kube: Kube, name: str, namespace: str) -> Found:
+async def found_in(kube: Kube, name: str, namespace: str) -> Found:
+    """Reads a sweep, and its class where that may be read."""
     body = await kube.get(SWEEP, name, namespace)
     view = sweep_view(body)
     try:
@@ -89,7 +90,7 @@ async def _find(kube: Kube, name: str, namespace: str) -> Found:
 def find(name: str, namespace: str | None) -> Found:
     """Reads a sweep; ends the command where it is not there or the cluster cannot be reached."""
     where = namespace or namespace_of_context()
-    return with_kube(lambda kube: _find(kube, name, where))
+    return with_kube(lambda kube: found_in(kube, name, where))
 
 
 def read(name: str, namespace: str) -> Object:

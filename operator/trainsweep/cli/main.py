@@ -12,6 +12,7 @@ from trainsweep.cli.render_command import render_command
 from trainsweep.cli.run_command import run_command
 from trainsweep.cli.status_command import status_command
 from trainsweep.cli.verify_command import verify_command
+from trainsweep.cli.why_command import why_command
 
 app = typer.Typer(
     name="trainsweep",
@@ -28,6 +29,7 @@ app.command("run")(run_command)
 app.command("status")(status_command)
 app.command("logs")(logs_command)
 app.command("verify")(verify_command)
+app.command("why")(why_command)
 
 if __name__ == "__main__":
     app()

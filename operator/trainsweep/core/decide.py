@@ -25,6 +25,7 @@ from trainsweep.core.model import (
     RayJobView,
     RemoveFinalizer,
 )
+from trainsweep.core.pending.record import record_refusal
 from trainsweep.core.release import object_ttl_at, release
 from trainsweep.core.resolved import resolved
 from trainsweep.core.retries import with_limits
@@ -68,6 +69,9 @@ def decide(observed: Observed, now: float) -> Plan:
         draft.wake(now + CLASS_RETRY_SECONDS)
         return draft.plan()
     draft.set(retries=with_limits(draft.status.retries, spec.failure_policy))
+    refused = find_condition(draft.status, Condition.ADMITTED)
+    if refused is not None and refused.reason == Reason.INVALID_SPEC:
+        draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
     if attempt.ended_at is None:
         watch(draft, spec)
     if draft.status.attempts[-1].ended_at is not None and draft.status.attempts[-1].settled_at is None:
@@ -99,9 +103,11 @@ def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> No
             return
     if refused is not None or spec is None:
         draft.stalled(*(refused or (Reason.INVALID_SPEC, problem)))
+        record_refusal(draft, *(refused or (Reason.INVALID_SPEC, problem)))
         if spec is not None or draft.observed.class_error:
             draft.wake(draft.now + CLASS_RETRY_SECONDS)
         return
+    draft.set(pending=None)
     again = to_seconds(draft.status.deadlines.retry) if draft.attempt else None
     if again is not None and draft.now < again and not _asked_to_go_on(draft):
         if find_condition(draft.status, Condition.STALLED):
@@ -138,6 +144,7 @@ def _stay_suspended(draft: Draft) -> None:
     done = f"{draft.status.trials.summary} trials are done; " if draft.attempt is not None else ""
     if not is_true(draft.before, Condition.SUSPENDED):
         draft.event(Reason.SUSPENDED, "Suspended: nothing runs and nothing is held.")
+    draft.set(pending=None)
     draft.suspended(f"{done}spec.suspend is true: set it to false to go on with attempt {draft.status.attempt + 1}.")
     if isinstance(draft.observed.hold, HoldView):
         draft.after.append(DeleteHold(draft.observed.hold.name))

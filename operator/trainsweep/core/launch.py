@@ -7,13 +7,13 @@ from typing import Any
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.api.status import AttemptStatus, DeadlinesStatus, PendingStatus, ResolvedStatus, TrialsStatus
+from trainsweep.api.status import AttemptStatus, DeadlinesStatus, ResolvedStatus, TrialsStatus
 from trainsweep.contract.canonical import run_name
 from trainsweep.contract.layout import run_location
 from trainsweep.core import deadlines
 from trainsweep.core.draft import Draft
 from trainsweep.core.model import FINALIZER, AddFinalizer, CreateRayJob, EnsureHold
-from trainsweep.core.pending import record_pending
+from trainsweep.core.pending.record import find_pending, record_pending, record_refusal
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.plan.plan import plan
 from trainsweep.render.rayjob import RenderInput, check, hold_name, rayjob_name, render, spec_digest
@@ -68,6 +68,7 @@ def _refused(draft: Draft, problems: list[str]) -> None:
     text = "; ".join(problems)
     draft.condition(Condition.ADMITTED, False, Reason.KUBERAY_REFUSED, text)
     draft.stalled(Reason.KUBERAY_REFUSED, f"KubeRay would refuse the RayJob: {text}")
+    record_refusal(draft, Reason.KUBERAY_REFUSED, text)
 
 
 def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
@@ -126,8 +127,7 @@ def relaunch_same(draft: Draft, spec: TrainSweepSpec) -> None:
         return
     draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
     draft.state(Reason.STARTING, f"Attempt {attempt.number} is being started.")
-    if draft.observed.refusal:
-        record_pending(draft, PendingStatus(layer="RayJob", reason="Refused", message=draft.observed.refusal[:1024]))
+    record_pending(draft, find_pending(draft) if draft.observed.refusal else None)
     _post(draft, body, attempt)
 
 

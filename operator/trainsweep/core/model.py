@@ -13,6 +13,7 @@ from typing import Any
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.contract.documents import Best, Control, End, LastWord, MissingFile, Outcome, Progress, TrialCounts
+from trainsweep.core.pending.situation import Situation
 from trainsweep.render.kuberay import KubeRay
 
 FINALIZER = "trainsweep.io/settlement"
@@ -192,6 +193,8 @@ class Observed:
     kuberay: KubeRay = field(default_factory=KubeRay)
     refusal: str = ""
     """What the API server said when it refused (403, 422) our last try to create or patch; "" after a success."""
+    situation: Situation | None = None
+    """The raw objects of a live attempt and what explains a wait; None where there is no live attempt."""
     last_status_write: float | None = None
     """When this process last wrote the sweep's status; None after a restart."""
 

@@ -22,7 +22,7 @@ from trainsweep.core.model import (
     Settle,
     Unreadable,
 )
-from trainsweep.core.pending import find_pending, record_pending
+from trainsweep.core.pending.record import find_pending, record_pending, record_refusal
 from trainsweep.core.progress import record_progress
 from trainsweep.core.sight import (
     end_seen,
@@ -119,6 +119,7 @@ def _name_conflict(draft: Draft, spec: TrainSweepSpec) -> None:
         return
     draft.condition(Condition.ADMITTED, False, Reason.NAME_CONFLICT, message)
     draft.stalled(Reason.NAME_CONFLICT, message)
+    record_refusal(draft, Reason.NAME_CONFLICT, message)
     draft.wake_at = draft.now + CONFLICT_SECONDS
 
 
@@ -148,9 +149,9 @@ def _keep_hold(draft: Draft, seen: RayJobView) -> None:
 def _conditions(
     draft: Draft, job: RayJobView, cluster: ClusterView | None, pods: tuple[PodView, ...], progress: Progress | None
 ) -> None:
-    found = find_pending(cluster, pods)
+    found = find_pending(draft)
     record_pending(draft, found)
-    message = found.message if found else ""
+    message = found.words if found else ""
     if (cluster is not None and cluster.head_ready is True and head_pod(pods) is not None) or progress is not None:
         draft.stamp_attempt("ready_at")
         draft.condition(Condition.CLUSTER_READY, True, Reason.CLUSTER_READY)

@@ -9,7 +9,7 @@ from trainsweep.core.draft import Draft
 from trainsweep.core.ends import Cause
 from trainsweep.core.launch import current_digest
 from trainsweep.core.model import ClusterView, PodView, RayJobView, Unreadable
-from trainsweep.core.pending import never_starts
+from trainsweep.core.pending.record import never_starts
 from trainsweep.core.times import to_seconds
 
 NEVER_STARTS_AFTER = 60.0

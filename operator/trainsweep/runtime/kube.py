@@ -37,6 +37,11 @@ RAY_JOB = Kind("ray.io", "v1", "rayjobs", "RayJob")
 RAY_CLUSTER = Kind("ray.io", "v1", "rayclusters", "RayCluster")
 POD = Kind("", "v1", "pods", "Pod")
 EVENT = Kind("", "v1", "events", "Event")
+# Only to say why a sweep waits; all but quotas may not be served here.
+RESOURCE_QUOTA = Kind("", "v1", "resourcequotas", "ResourceQuota")
+WORKLOAD = Kind("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+WORKLOAD_OLD = Kind("kueue.x-k8s.io", "v1beta1", "workloads", "Workload")
+NODE_CLAIM = Kind("karpenter.sh", "v1", "nodeclaims", "NodeClaim", namespaced=False)
 
 
 class KubeError(Exception):
@@ -106,6 +111,10 @@ class Kube(Protocol):
 
     async def served(self, kinds: Sequence[Kind]) -> list[Kind]:
         """Those of the kinds that the API server does not serve."""
+        ...
+
+    async def log(self, pod: str, container: str, namespace: str, lines: int) -> str:
+        """The tail of a container's log."""
         ...
 
     async def schema(self, kind: Kind) -> Mapping[str, Any] | None:

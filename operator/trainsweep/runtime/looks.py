@@ -30,7 +30,7 @@ T = TypeVar("T")
 FRESH_SECONDS = 3.0
 PATIENCE_SECONDS = 3.0
 LOOKS, LOOKS_PER_NAMESPACE, READS_PER_ENDPOINT = 16, 4, 8
-_STARTING = Unreadable("the store has not answered yet")
+NOT_ASKED = Unreadable("the store has not answered yet")
 
 
 @dataclass
@@ -99,8 +99,8 @@ class Looks:
         if held.reading is not None and not held.slow:
             done, _ = await asyncio.wait({held.reading}, timeout=PATIENCE_SECONDS)
             held.slow = not done
-        progress = held.progress if held.read_at is not None else _STARTING
-        end = held.end if held.read_end or isinstance(held.end, Unreadable) else _STARTING
+        progress = held.progress if held.read_at is not None else NOT_ASKED
+        end = held.end if held.read_end or isinstance(held.end, Unreadable) else NOT_ASKED
         return StoreView(progress, end if ended else None, held.settlement, bool(held.flights))
 
     def start(self, key: SweepKey, access: Access, wanted: Settle) -> None:

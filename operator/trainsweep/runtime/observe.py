@@ -21,13 +21,13 @@ from trainsweep.core.model import (
     SweepView,
     Unreadable,
 )
+from trainsweep.core.pending.situation import Situation
 from trainsweep.render.kuberay import KubeRay
 from trainsweep.render.rayjob import hold_name, rayjob_name
-from trainsweep.runtime.access import access_of
+from trainsweep.runtime.access import Access, access_of
 from trainsweep.runtime.classes import Classes
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.kube import (
-    EVENT,
     HOLD,
     POD,
     RAY_CLUSTER,
@@ -40,16 +40,15 @@ from trainsweep.runtime.kube import (
     NotFound,
     Object,
 )
-from trainsweep.runtime.looks import Looks
+from trainsweep.runtime.looks import NOT_ASKED, Looks
 from trainsweep.runtime.memory import Memory
-from trainsweep.runtime.pod_views import needs_events, pod_view
-from trainsweep.runtime.views import cluster_view, hold_view, mapping, ray_job_view, sweep_view, text
+from trainsweep.runtime.pod_views import pod_view
+from trainsweep.runtime.views import cluster_view, hold_view, ray_job_view, sweep_view
+from trainsweep.runtime.waiting import Bodies, Waiting
 
 T = TypeVar("T")
 
 PODS = 5000
-EVENTS_OF_PODS = 3
-"""Pods whose Events are read in a pass: when many are stuck, they are stuck for one reason."""
 ENDED = ("Complete", "Failed", "ValidationFailed", "Suspended")
 
 
@@ -66,7 +65,8 @@ class Observer:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._classes, self._looks, self._memory = kube, classes, looks, memory
-        self._kuberay, self._now = kuberay, now
+        self._kuberay = kuberay
+        self._waiting = Waiting(kube, now)
 
     async def observe(self, key: SweepKey) -> Observed | None:
         """What decide() needs to know, or None where the sweep is gone.
@@ -85,14 +85,21 @@ class Observer:
         pods: tuple[PodView, ...] | Unreadable | None = None
         hold: HoldView | Unreadable | None = None
         store = StoreView()
+        situation: Situation | None = None
+        job_body: Object | Unreadable | None = None
+        cluster_body: Object | Unreadable | None = None
+        pod_bodies: list[Object] | Unreadable | None = None
+        access: Access | Unreadable | None = None
         if number > 0:
             name = rayjob_name(sweep.name, sweep.uid, number)
-            job = await self._child(RAY_JOB, name, key.namespace, ray_job_view)
-            hold = await self._child(HOLD, hold_name(name), key.namespace, hold_view)
+            job_body = await self._child(RAY_JOB, name, key.namespace)
+            job = _as(job_body, ray_job_view)
+            hold = _as(await self._child(HOLD, hold_name(name), key.namespace), hold_view)
             last = sweep.status.attempts[-1] if sweep.status.attempts else None
             if last is None or last.gone_at is None:
-                cluster = await self._cluster(sweep, number, job)
-                pods = await self._pods(sweep, number)
+                cluster_body = await self._cluster(sweep, number, job)
+                cluster = _as(cluster_body, cluster_view)
+                pod_bodies = await self._listed(POD, sweep, number, PODS)
             if last is None or last.settled_at is None:
                 ended = bool(last and last.ended_at) or (isinstance(job, RayJobView) and job.deployment_status in ENDED)
                 access = access_of(sweep, sweep_class)
@@ -102,6 +109,20 @@ class Observer:
                     store = StoreView(access, access if ended else None, known)
                 elif access is not None:
                     store = await self._looks.view(key, access, own, ended=ended)
+            if last is None or last.ended_at is None:
+                bodies = Bodies(
+                    ray_job=_known(job_body),
+                    ray_cluster=_known(cluster_body),
+                    pods=pod_bodies if isinstance(pod_bodies, list) else (),
+                    refusal=self._memory.refusals.get(key, ""),
+                    store=_trouble(store),
+                    wanted_trials=access.spec.trials.max_concurrent if isinstance(access, Access) else 0,
+                )
+                situation = await self._waiting.situation(sweep, bodies)
+            if isinstance(pod_bodies, Unreadable):
+                pods = pod_bodies
+            elif pod_bodies is not None:
+                pods = tuple(pod_view(b, situation.of(b) if situation else ()) for b in pod_bodies)
         return Observed(
             sweep=sweep,
             sweep_class=sweep_class,
@@ -112,13 +133,14 @@ class Observer:
             hold=hold,
             store=store,
             kuberay=self._kuberay,
+            situation=situation,
             refusal=self._memory.refusals.get(key, ""),
             last_status_write=self._memory.status_written.get(key),
         )
 
-    async def _child(self, kind: Kind, name: str, namespace: str, view: Callable[[Object], T]) -> T | Unreadable | None:
+    async def _child(self, kind: Kind, name: str, namespace: str) -> Object | Unreadable | None:
         try:
-            return view(await self._kube.get(kind, name, namespace))
+            return await self._kube.get(kind, name, namespace)
         except NotFound:
             return None
         except KubeError as error:
@@ -126,33 +148,14 @@ class Observer:
 
     async def _cluster(
         self, sweep: SweepView, number: int, job: RayJobView | Unreadable | None
-    ) -> ClusterView | Unreadable | None:
+    ) -> Object | Unreadable | None:
         if isinstance(job, RayJobView) and job.cluster:
-            return await self._child(RAY_CLUSTER, job.cluster, sweep.namespace, cluster_view)
+            return await self._child(RAY_CLUSTER, job.cluster, sweep.namespace)
         # Without its RayJob nobody says the cluster's name; KubeRay has copied our labels to it.
         found = await self._listed(RAY_CLUSTER, sweep, number, 10)
         if isinstance(found, Unreadable):
             return found
-        return cluster_view(found[0]) if found else None
-
-    async def _pods(self, sweep: SweepView, number: int) -> tuple[PodView, ...] | Unreadable:
-        found = await self._listed(POD, sweep, number, PODS)
-        if isinstance(found, Unreadable):
-            return found
-        now = self._now()
-        stuck = [b for b in found if needs_events(b, now)]
-        stuck.sort(key=lambda b: mapping(mapping(b.get("metadata")).get("labels")).get("ray.io/node-type") != "head")
-        events = {id(body): await self._events(body, sweep.namespace) for body in stuck[:EVENTS_OF_PODS]}
-        return tuple(pod_view(body, events.get(id(body), ())) for body in found)
-
-    async def _events(self, pod: Object, namespace: str) -> list[Object]:
-        meta = mapping(pod.get("metadata"))
-        fields = f"involvedObject.uid={text(meta.get('uid'), 64)}"
-        try:
-            found, _ = await self._kube.page(EVENT, namespace, fields=fields, limit=50)
-        except KubeError:
-            return []  # an explanation less, nothing else
-        return found
+        return found[0] if found else None
 
     async def _listed(self, kind: Kind, sweep: SweepView, number: int, most: int) -> list[Object] | Unreadable:
         selector = f"{labels.SWEEP_UID}={sweep.uid},{labels.ATTEMPT}={number}"
@@ -173,3 +176,17 @@ class Observer:
 
 def _unreadable(kind: Kind, error: KubeError) -> Unreadable:
     return Unreadable(f"{kind.kind}: {error.message or type(error).__name__}", isinstance(error, Denied))
+
+
+def _as(body: Object | Unreadable | None, view: Callable[[Object], T]) -> T | Unreadable | None:
+    return body if body is None or isinstance(body, Unreadable) else view(body)
+
+
+def _known(body: Object | Unreadable | None) -> Object | None:
+    return None if isinstance(body, Unreadable) else body
+
+
+def _trouble(store: StoreView) -> str:
+    """Why the store could not be read, if it could not."""
+    progress = store.progress
+    return progress.message if isinstance(progress, Unreadable) and progress is not NOT_ASKED else ""

@@ -11,11 +11,14 @@ from trainsweep.render.kuberay import KubeRay
 from trainsweep.runtime.kube import (
     EVENT,
     HOLD,
+    NODE_CLAIM,
     POD,
     RAY_CLUSTER,
     RAY_JOB,
+    RESOURCE_QUOTA,
     SWEEP,
     SWEEP_CLASS,
+    WORKLOAD,
     Kind,
     Kube,
     KubeError,
@@ -39,6 +42,12 @@ RIGHTS: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
 With the admission plugin OwnerReferencesPermissionEnforcement, `update` on trainsweeps/finalizers is needed too: our
 owner references block the owner's deletion.
 """
+EXPLAINING: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
+    (RESOURCE_QUOTA, "", ("list",)),
+    (WORKLOAD, "", ("list",)),
+    (NODE_CLAIM, "", ("list",)),
+)
+"""Read only to say why a sweep waits. Nothing else depends on it: what is missing is said there, not at the start."""
 FINALIZERS_RIGHT = (SWEEP, "finalizers", ("update",))
 KINDS = (SWEEP, SWEEP_CLASS, HOLD, RAY_JOB, RAY_CLUSTER)
 

@@ -12,46 +12,17 @@ from trainsweep.api.status import TrainSweepStatus
 from trainsweep.api.sweepclass import DEFAULT_CLASS_ANNOTATION, TrainSweepClassSpec
 from trainsweep.contract import labels
 from trainsweep.contract.documents import last_word
+from trainsweep.core.fields import items as items
+from trainsweep.core.fields import mapping as mapping
+from trainsweep.core.fields import seconds as seconds
+from trainsweep.core.fields import strings as strings
+from trainsweep.core.fields import text as text
+from trainsweep.core.fields import whole as whole
 from trainsweep.core.model import ClassView, ClusterView, HoldView, RayJobView, SweepView
-from trainsweep.core.times import to_seconds
 from trainsweep.runtime.kube import HOLD
 
 _log = logging.getLogger(__name__)
 _TEXT = 2048
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """The value where it is a map, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def items(value: Any) -> list[Mapping[str, Any]]:
-    """The maps in a list, in order; nothing for anything else."""
-    return (
-        [i for i in value if isinstance(i, Mapping)]
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else []
-    )
-
-
-def text(value: Any, limit: int = _TEXT) -> str:
-    """The value where it is text, cut; else ""."""
-    return value[:limit] if isinstance(value, str) else ""
-
-
-def whole(value: Any) -> int | None:
-    """The value where it is an integer; else None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def seconds(value: Any) -> float | None:
-    """Unix seconds of an RFC 3339 text; None for anything else."""
-    return to_seconds(value) if isinstance(value, str) else None
-
-
-def strings(value: Any) -> dict[str, str]:
-    """The pairs of text in a map."""
-    return {k: v for k, v in mapping(value).items() if isinstance(k, str) and isinstance(v, str)}
 
 
 def _without(data: Any, path: Sequence[int | str]) -> Any:

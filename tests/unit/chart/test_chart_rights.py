@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainsweep.runtime.startup import FINALIZERS_RIGHT, RIGHTS
+from trainsweep.runtime.startup import EXPLAINING, FINALIZERS_RIGHT, RIGHTS
 
 Right = tuple[str, str, str]
 
@@ -18,7 +18,7 @@ def used(*, namespaced: bool) -> set[Right]:
     """What the operator's own table says that it uses."""
     return {
         (kind.group, f"{kind.plural}/{subresource}" if subresource else kind.plural, verb)
-        for kind, subresource, verbs in (*RIGHTS, FINALIZERS_RIGHT)
+        for kind, subresource, verbs in (*RIGHTS, *EXPLAINING, FINALIZERS_RIGHT)
         for verb in verbs
         if kind.namespaced is namespaced
     }

@@ -38,6 +38,7 @@ from trainsweep.core.model import (
     SweepView,
     Unreadable,
 )
+from trainsweep.core.pending.situation import Situation
 from trainsweep.render.rayjob import hold_name, rayjob_name
 
 NOW = 1_750_000_000.0
@@ -97,6 +98,7 @@ class Stage:
     settlement: Settlement | None = None
     settling: bool = False
     refusal: str = ""
+    situation: Situation | None = None
     written_at: float | None = None
     generation: int = 1
 
@@ -122,6 +124,7 @@ class Stage:
             pods=self.pods,
             hold=self.hold,
             store=StoreView(self.progress, self.end, self.settlement, self.settling),
+            situation=self.situation or Situation(self.now, self.status, self.refusal),
             refusal=self.refusal,
             last_status_write=self.written_at,
         )
@@ -314,3 +317,12 @@ def last_word(attempt: str, outcome: Outcome = Outcome.FAILED, reason: FailureRe
 def control_of(plan: Plan) -> Control:
     """The control document that a plan writes."""
     return only(plan, model.PatchControl)[0].control
+
+
+def pod_body(name: str, *, head: bool = False, unscheduled: str = "", **status: Any) -> dict[str, Any]:
+    """A pending pod as the API server gives it; `unscheduled` is the scheduler's message."""
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": unscheduled}
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {"ray.io/node-type": "head" if head else "worker"}},
+        "status": {"phase": "Pending", **({"conditions": [scheduled]} if unscheduled else {}), **status},
+    }

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.core_builders import NOW, Stage, control_of, events, head, kinds, klass, only, spec
+from tests.unit.core.core_builders import NOW, Stage, control_of, events, head, kinds, klass, only, pod_body, spec
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Control, Outcome, Phase
 from trainsweep.core import model
 from trainsweep.core.model import RayJobView, Unreadable
+from trainsweep.core.pending.situation import Situation
 from trainsweep.core.times import to_text
 
 
@@ -128,9 +129,8 @@ def test_startup_ends_with_the_first_report_not_with_the_head() -> None:
 
 def test_startup_without_a_driver_ends_at_once_with_what_it_waited_for() -> None:
     stage = with_deadlines(startupSeconds=100).launched()
-    stage.pods = (
-        head(phase="Pending", problem_layer="Placement", problem_reason="Unschedulable", problem_message="0/3 nodes"),
-    )
+    stage.pods = (head(phase="Pending"),)
+    stage.situation = Situation(stage.now, pods=(pod_body("h", head=True, unscheduled="0/3 nodes are available."),))
     stage.decide(50)
     plan = stage.decide(51)
     assert stage.attempt.reason == "StartupDeadlineExceeded"

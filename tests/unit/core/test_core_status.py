@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.unit.core.core_builders import Stage, head, kinds, progress
+from tests.unit.core.core_builders import Stage, head, kinds, only, pod_body, progress
 from tests.unit.core.test_core_release import finished
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Best, Phase
-from trainsweep.core.model import ClusterView
+from trainsweep.core.model import ClusterView, EmitEvent
+from trainsweep.core.pending.situation import Situation
 
 
 def waiting_for_class() -> Stage:
@@ -97,31 +99,58 @@ def test_hostile_numbers_are_left_out(eta: float) -> None:
     assert stage.status.progress.heartbeat_at is None
 
 
+def waiting_for(reason: str, message: str = "") -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "ray", "state": {"waiting": {"reason": reason, "message": message}}}]}
+
+
 def test_pending_names_the_lowest_layer_and_keeps_its_since() -> None:
     stage = Stage().launched()
-    stage.pods = (
-        head(phase="Pending", problem_layer="Image", problem_reason="ErrImagePull", problem_message="not found"),
-        head(
-            name="w",
-            head=False,
-            phase="Pending",
-            problem_layer="Placement",
-            problem_reason="Unschedulable",
-            problem_message="0/3 nodes",
+    stage.situation = Situation(
+        stage.now,
+        pods=(
+            pod_body("h", head=True, **waiting_for("ErrImagePull", "not found")),
+            pod_body("w", unscheduled="0/3 nodes are available: 3 Insufficient cpu."),
         ),
     )
     stage.decide(40)
     assert stage.status.pending is not None
-    assert (stage.status.pending.layer, stage.status.pending.reason) == ("Placement", "Unschedulable")
+    assert (stage.status.pending.layer, stage.status.pending.reason) == ("Placement", "InsufficientResources")
+    assert "worker w (1 of 2 pods): 0 of 3 nodes fit: 3 without enough cpu" in stage.status.pending.message
     since = stage.status.pending.since
     stage.decide(40)
     assert stage.status.pending.since == since
-    stage.cluster = ClusterView("c", replica_failure="exceeded quota: gpus")
+    stage.situation = Situation(
+        stage.now,
+        ray_cluster={"status": {"conditions": [
+            {"type": "ReplicaFailure", "status": "True", "message": "webhook says no"}]}},
+    )  # fmt: skip
     stage.decide(40)
-    assert stage.status.pending.layer == "Quota"
-    stage.cluster, stage.pods = None, (head(),)
+    assert (stage.status.pending.layer, stage.status.pending.reason) == ("Quota", "PodRefused")
+    stage.situation, stage.cluster, stage.pods = None, None, (head(),)
     stage.decide(40)
     assert stage.status.pending is None
+
+
+def test_an_event_tells_of_a_wait_once_and_only_where_someone_must_act() -> None:
+    stage = Stage().launched()
+    stage.situation = Situation(stage.now, pods=(pod_body("h", head=True, **waiting_for("InvalidImageName")),))
+    plan = stage.decide(40)
+    assert [e.message.split(":")[:2] for e in only(plan, EmitEvent, most=3) if e.reason == "Waiting"] == [
+        ["Image", " ImageNameInvalid"]
+    ]
+    assert not [e for e in only(stage.decide(40), EmitEvent, most=3) if e.reason == "Waiting"]
+
+
+def test_what_cannot_be_read_is_said_beside_what_is_known() -> None:
+    stage = Stage().launched()
+    stage.situation = Situation(
+        stage.now,
+        pods=(pod_body("h", head=True, unscheduled="0/3 nodes are available: 3 Insufficient cpu."),),
+        unread={"Event": "no right to list events"},
+    )
+    stage.decide(40)
+    assert stage.status.pending is not None
+    assert stage.status.pending.message.endswith("NodeSupply is not readable (Event: no right to list events)")
 
 
 def test_same_inputs_give_the_same_plan() -> None:

@@ -9,21 +9,22 @@ from pathlib import Path
 import pytest
 
 from trainsweep.api.conditions import Condition, Reason
+from trainsweep.api.pending import Layer, Why
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
 ENTRIES = re.findall(r"^### `([A-Za-z]+)`\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("reason", list(Reason))
-def test_a_reason_has_an_entry_that_says_something(reason: Reason):
+@pytest.mark.parametrize("reason", [*Reason, *Why])
+def test_a_reason_has_an_entry_that_says_something(reason: Reason | Why):
     found = [text.strip() for name, text in ENTRIES if name == reason]
     assert len(found) == 1, f"docs/troubleshooting.md needs one heading '### `{reason}`', has {len(found)}"
     assert len(found[0].split()) >= 5, f"the entry of {reason} says too little"
 
 
 def test_no_entry_is_left_of_a_reason_that_is_gone():
-    assert {name for name, _ in ENTRIES} <= {str(reason) for reason in Reason}
+    assert {name for name, _ in ENTRIES} <= {str(reason) for reason in (*Reason, *Why)}
 
 
 def test_no_heading_stands_twice():
@@ -37,3 +38,9 @@ def test_no_heading_stands_twice():
 def test_a_condition_has_a_section(condition: Condition):
     """Those left out repeat Succeeded for tools: kubectl wait and kstatus."""
     assert re.search(rf"^## .*`{condition}`", TEXT, re.MULTILINE), condition
+
+
+@pytest.mark.parametrize("layer", [layer for layer in Layer if layer is not Layer.SPEC])
+def test_a_layer_of_waiting_has_a_section(layer: Layer):
+    """The reasons of layer Spec are those of the condition Admitted."""
+    assert re.search(rf"^## Why it waits: `{layer}`", TEXT, re.MULTILINE), layer

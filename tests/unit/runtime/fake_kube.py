@@ -102,7 +102,7 @@ class FakeKube:
             if plural == kind.plural
             and (not namespace or space == namespace)
             and all((o["metadata"].get("labels") or {}).get(k) == v for k, v in wanted.items())
-            and (not fields or fields == f"involvedObject.uid={(o.get('involvedObject') or {}).get('uid')}")
+            and all(_field(o, pair) for pair in fields.split(",") if pair)
         ]
         start = int(token or 0)
         end = start + limit if limit else len(found)
@@ -154,6 +154,14 @@ class FakeKube:
 
     async def schema(self, kind: Kind) -> Mapping[str, Any] | None:
         return self.schema_of
+
+
+def _field(body: Mapping[str, Any], pair: str) -> bool:
+    path, _, wanted = pair.partition("=")
+    node: Any = body
+    for part in path.split("."):
+        node = node.get(part) if isinstance(node, Mapping) else None
+    return node == wanted
 
 
 def _merge(target: Any, patch: Any) -> Any:

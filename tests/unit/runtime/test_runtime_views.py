@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.contract.documents import Control
+from trainsweep.core.pending.chain import chain
+from trainsweep.core.pending.situation import Situation
 from trainsweep.runtime.keys import SweepKey, child_key, sweep_key
-from trainsweep.runtime.pod_views import needs_events, pod_view
+from trainsweep.runtime.pod_views import pod_view
 from trainsweep.runtime.views import class_view, cluster_view, hold_view, ray_job_view, read_status, sweep_view
+from trainsweep.runtime.waiting import stuck
 
 OOM = "OOMKilled"
 JSON = st.recursive(
@@ -32,7 +35,8 @@ def test_no_view_raises_on_odd_input(body: dict[str, Any]) -> None:
     cluster_view(body)
     hold_view(body)
     class_view(body)
-    needs_events(body, 1e9)
+    stuck([body], 1e9)
+    chain(Situation(1e9, ray_job=body, ray_cluster=body, pods=(body,), events=(body,), workloads=(body,)))
     pod_view(body, [body])
     sweep_key(body)
     child_key(body, "trainsweep.io/sweep")
@@ -196,10 +200,10 @@ def test_events_are_asked_for_only_when_containers_are_in_the_making_for_long() 
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-29T00:00:00Z"}
     at = 1795910400.0
     body = pod(conditions=[scheduled], containerStatuses=waiting("ContainerCreating"))
-    assert not needs_events(body, at + 29)
-    assert needs_events(body, at + 31)
-    assert not needs_events(pod(conditions=[scheduled], containerStatuses=waiting("ErrImagePull")), at + 31)
-    assert not needs_events(pod("Running", conditions=[scheduled]), at + 31)
+    assert not stuck([body], at + 29)
+    assert stuck([body], at + 31) == [body]
+    assert not stuck([pod(conditions=[scheduled], containerStatuses=waiting("ErrImagePull"))], at + 31)
+    assert not stuck([pod("Running", conditions=[scheduled])], at + 31)
     events = [
         {"reason": "FailedMount", "message": "old", "lastTimestamp": "2026-11-29T00:00:01Z"},
         {"reason": "FailedMount", "message": 'configmap "code" not found', "eventTime": "2026-11-29T00:00:40.123456Z"},
