@@ -87,7 +87,14 @@ class Driver:
     def _prepare(self) -> None:
         self._store = open_store(self._sweep.file.store)
         own = self._sweep.file.attempt_id
-        patiently("the preflight of the store", lambda: self.store.preflight(f".preflight-{own}"), seconds=60)
+        try:
+            patiently("the preflight of the store", lambda: self.store.preflight(f".preflight-{own}"), seconds=60)
+        except DriverError as error:
+            account = self._sweep.spec.storage.service_account_name
+            if error.reason is not FailureReason.STORAGE_DENIED or not account:
+                raise
+            expected = f"ServiceAccount {self._sweep.file.sweep.namespace}/{account}"
+            raise DriverError(error.reason, f"{error.message}; expected: the identity of {expected}") from None
         fence.enter(self.store, self._sweep)
         self._records = Records(self.store, self._sweep)
         self.records.load()
@@ -160,6 +167,7 @@ class Driver:
                 keep=spec.checkpoints.retention.per_trial,
                 root=root,
                 filesystem=filesystem,
+                attempt_id=self._sweep.file.attempt_id,
                 needs_epoch=spec.trials.early_stopping is not None
                 or (spec.trials.stop is not None and spec.trials.stop.max_epochs is not None),
             )

@@ -132,7 +132,4 @@ class FileStore(Store):
             raise unavailable(f"{self.root} reads back other bytes than were written")
         self.delete([probe])
         fs, root = self.filesystem()
-        try:
-            probe_filesystem(fs, root, probe)
-        except OSError as error:
-            raise denied(f"cannot write below {root}: {error}") from None
+        probe_filesystem(fs, root, probe, str(self.root))

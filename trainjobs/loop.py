@@ -64,6 +64,25 @@ def run_worker(config: dict[str, Any]) -> str:
     with contextlib.suppress(ValueError):
         here.board = board.find()
     session.begin(here)
+    _try_store(config, here)
     loop, _ = find_loop(config["entrypoint"])
     loop(dict(config["loop"]))
     return board.STOPPED if here.stopped else ""
+
+
+def _try_store(config: dict[str, Any], here: session.Session) -> None:
+    """See `firstuse`; a refusal fails the trial for good, as another try on this node would meet the same."""
+    import ray.train
+
+    from trainjobs import board, firstuse
+
+    if "filesystem" not in config or ray.train.get_context().get_local_rank() != 0:
+        return
+    try:
+        firstuse.try_store(config["attempt"], config["filesystem"], config["root"])
+    except DriverError as error:
+        if error.reason is FailureReason.STORAGE_DENIED and here.board is not None:
+            import ray
+
+            ray.get(here.board.note.remote(config["index"], board.FAILED, error.message))
+        raise

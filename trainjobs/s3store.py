@@ -5,7 +5,11 @@ Credentials come from the default chain of boto3 and of pyarrow, never from the 
 
 from __future__ import annotations
 
+import logging
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -17,9 +21,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from trainjobs.store import Entry, Store, StoreError, Upload, denied, probe_filesystem, unavailable
 from trainsweep.contract.layout import Location
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _CHUNK = 1 << 20
+CONNECT_SECONDS, REQUEST_SECONDS = 10, 60
+"""Time-outs of both clients. pyarrow's own (1 s and 3 s) are too short for a busy store or node."""
+SKEW_WARNING_SECONDS = 60.0
+"""S3 refuses requests that are 15 minutes off; heartbeats look old long before."""
 _DENIED = {
     "AccessDenied",
     "AllAccessDisabled",
@@ -35,18 +45,25 @@ _CHANGED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 
 
+def attempts() -> int:
+    """How often a request is tried: AWS's own variable `AWS_MAX_ATTEMPTS`, for boto3 and pyarrow alike; 8 by default."""
+    text = os.environ.get("AWS_MAX_ATTEMPTS", "")
+    return max(1, min(int(text), 50)) if text.isascii() and text.isdigit() else 8
+
+
 class S3Store(Store):
     """Objects of one run in a bucket."""
 
     def __init__(self, location: Location, region: str | None, endpoint: str | None) -> None:
         super().__init__(location)
         self.region, self.endpoint = region, endpoint
+        self._arn: str | None = None
         session = boto3.session.Session()
         self.effective_region = region or session.region_name or "us-east-1"
         options: dict[str, Any] = {
-            "retries": {"mode": "standard", "max_attempts": 6},
-            "connect_timeout": 10,
-            "read_timeout": 60,
+            "retries": {"mode": "standard", "max_attempts": attempts()},
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": REQUEST_SECONDS,
         }
         if endpoint:
             # Many S3-compatible stores know neither virtual hosts nor the newer trailing checksums.
@@ -90,14 +107,30 @@ class S3Store(Store):
         if code in ("PermanentRedirect", "301", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"):
             known = f"lies in {home}" if home else "lies in another region"
             return denied(f"bucket {bucket} {known}, not in {self.effective_region}: set storage.region")
+        if code == "RequestTimeTooSkewed":
+            return denied(f"{what} is refused: the clock of this node is too far off: correct its time (NTP)")
         if code in _DENIED or status == 403:
             return denied(
-                f"{what} is denied ({code}): {text or 'no reason given'} [{self.location.uri}]; check the pods' credentials "
-                "(storage.serviceAccountName, or the class's credentialsSecret), the bucket's policy and Requester Pays"
+                f"{what} is denied ({code}){self._identity()}: {text or 'no reason given'} [{self.location.uri}]; check the "
+                "pods' credentials (storage.serviceAccountName, or the class's credentialsSecret), the bucket's policy (one "
+                "that demands an encryption header cannot be met: use the bucket's default encryption) and Requester Pays"
             )
         if code == "ExpiredToken":
             return unavailable(f"{what}: the credentials have expired")
         return unavailable(f"{what} failed ({code}, HTTP {status}): {text}")
+
+    def _identity(self) -> str:
+        """` as <ARN>` of whoever the requests are signed for, where AWS can be asked; else nothing."""
+        if self.endpoint and "AWS_ENDPOINT_URL_STS" not in os.environ:
+            return ""  # a store of another kind: AWS knows nothing of its keys
+        if self._arn is None:
+            try:
+                config = Config(connect_timeout=3, read_timeout=3, retries={"max_attempts": 1})
+                sts = boto3.session.Session().client("sts", region_name=self.effective_region, config=config)
+                self._arn = str(sts.get_caller_identity()["Arn"])
+            except (ClientError, BotoCoreError):
+                self._arn = ""
+        return f" as {self._arn}" if self._arn else ""
 
     def _key(self, key: str) -> str:
         return self.location.key(key)
@@ -230,7 +263,7 @@ class S3Store(Store):
         """See Store.
 
         Without `check_directory_existence_before_creation` every parent of the prefix is written as a marker object,
-        which a role limited to the prefix may not do. pyarrow's own time-outs (1 s and 3 s) are too short under load.
+        which a role limited to the prefix may not do.
         """
         from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
@@ -240,9 +273,9 @@ class S3Store(Store):
             options |= {"endpoint_override": parts.netloc + parts.path.rstrip("/"), "scheme": parts.scheme}
         fs = S3FileSystem(
             check_directory_existence_before_creation=True,
-            connect_timeout=10,
-            request_timeout=60,
-            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=8),
+            connect_timeout=CONNECT_SECONDS,
+            request_timeout=REQUEST_SECONDS,
+            retry_strategy=AwsStandardS3RetryStrategy(max_attempts=attempts()),
             **options,
         )
         return fs, f"{self.location.bucket}/{self.location.prefix}"
@@ -251,9 +284,11 @@ class S3Store(Store):
         """See Store: boto3 first, for its clear errors, then the file system that Tune and Train will use."""
         bucket = self.location.bucket
         head = self._call(f"looking at bucket {bucket}", lambda: self._head())
-        home = head.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
+        headers = head.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        home = headers.get("x-amz-bucket-region")
         if home and home != self.effective_region and not self.endpoint:
             raise denied(f"bucket {bucket} lies in {home}, not in {self.effective_region}: set storage.region")
+        self._compare_clocks(headers.get("date", ""))
         self.put(probe, b"trainsweep")
         if self.get(probe) != b"trainsweep":
             raise unavailable(f"{self.location.uri} reads back other bytes than were written")
@@ -262,15 +297,21 @@ class S3Store(Store):
                 f"the store at {self.endpoint} overwrites an object in spite of If-None-Match: it cannot hold "
                 "write-once markers, and two drivers could run at once. Use a store with conditional writes"
             )
-        self.delete([probe])
-        fs, root = self.filesystem()
         try:
-            probe_filesystem(fs, root, probe)
-        except OSError as error:
-            text = str(error)
-            if "ACCESS_DENIED" in text or "403" in text:
-                raise denied(f"writing below {self.location.uri} with pyarrow is denied: {text}") from None
-            raise unavailable(f"writing below {self.location.uri} with pyarrow failed: {text}") from None
+            self.delete([probe])
+        except StoreError as error:
+            # Object Lock, or a role without s3:DeleteObject: everything works but tidying up.
+            logger.warning("retention cannot delete anything: %s", error.message)
+        fs, root = self.filesystem()
+        probe_filesystem(fs, root, probe, self.location.uri)
+
+    def _compare_clocks(self, date: str) -> None:
+        try:
+            skew = time.time() - parsedate_to_datetime(date).timestamp()
+        except ValueError:
+            return
+        if abs(skew) > SKEW_WARNING_SECONDS:
+            logger.warning("the clock of this node is %+.0f s off the store's: correct its time (NTP)", skew)
 
     def _head(self) -> dict[str, Any]:
         try:

@@ -6,6 +6,7 @@ Train use is built here too, so that both see one region, one endpoint and one c
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 from trainjobs.outcome import DriverError
 from trainsweep.contract.documents import FailureReason, StoreRef
 from trainsweep.contract.layout import Location, parse_uri
+
+logger = logging.getLogger(__name__)
 
 
 class StoreError(DriverError):
@@ -118,12 +121,39 @@ def open_store(ref: StoreRef) -> Store:
     return S3Store(location, ref.region or None, ref.endpoint_url or None)
 
 
-def probe_filesystem(fs: Any, root: str, probe: str) -> None:
-    """Writes, reads and deletes through the file system that Ray is going to use; OSError as pyarrow raises it."""
+def probe_filesystem(fs: Any, root: str, probe: str, where: str) -> None:
+    """Writes, reads and deletes through the file system that Ray is going to use, as Ray does: markers are empty objects.
+
+    Args:
+        fs: pyarrow's file system.
+        root: of the run in it.
+        probe: key of the probe.
+        where: the run's URI, for messages.
+
+    Raises:
+        StoreError: naming the kind of write that is refused.
+    """
     path, data = f"{root}/{probe}-fs", b"trainsweep"
-    with fs.open_output_stream(path) as out:
-        out.write(data)
-    with fs.open_input_stream(path) as source:
-        if source.read() != data:
-            raise OSError(f"{path} reads back other bytes than were written")
-    fs.delete_file(path)
+    step = "writing"
+    try:
+        with fs.open_output_stream(path) as out:
+            out.write(data)
+        step = "reading"
+        with fs.open_input_stream(path) as source:
+            if source.read() != data:
+                raise unavailable(f"{where}: {path} reads back other bytes than were written")
+        step = "writing an empty object (Ray's markers are empty)"
+        with fs.open_output_stream(path):
+            pass
+        step = "deleting"
+        fs.delete_file(path)
+    except OSError as error:
+        text = str(error)
+        if step == "deleting":
+            logger.warning("retention cannot delete anything below %s: %s", where, text)
+        elif "ACCESS_DENIED" in text or "403" in text or isinstance(error, PermissionError):
+            raise denied(f"{step} below {where} with pyarrow is denied: {text}") from None
+        elif step.startswith("writing an empty"):
+            raise denied(f"{step} below {where} with pyarrow is refused: {text}; use a store that takes them") from None
+        else:
+            raise unavailable(f"{step} below {where} with pyarrow failed: {text}") from None

@@ -44,6 +44,7 @@ class TrialSetup:
     keep: int
     root: str
     filesystem: Any
+    attempt_id: str
     needs_epoch: bool
     """Whether something is decided by `epoch`: then a report without it is an error."""
 
@@ -126,6 +127,10 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "configHash": identity["configHash"],
         "entrypoint": setup.entrypoint,
         "metric": setup.metric,
+        "index": identity["index"],
+        "attempt": setup.attempt_id,
+        "filesystem": setup.filesystem,
+        "root": setup.root,
         "loop": {**setup.constants, **parameters},
     }
     make = find_datasets(setup.entrypoint)

@@ -33,7 +33,9 @@ def test_a_file_of_other_bytes_is_mended_once_and_then_given_up(tmp_path, endpoi
     spec["search"]["parameters"] = [{"name": "rate", "categorical": {"values": [0.5, 1.7]}}]
     spec["training"]["config"] = {"epochs": 3}  # rate 1.7 overshoots: its best is its last as well, but far worse
     spec["failurePolicy"] = {"trialRetries": 1}
-    run = Run(tmp_path, spec, ROOT / "examples" / "tiny", uri="s3://data/team")
+    run = Run(
+        tmp_path, spec, ROOT / "examples" / "tiny", uri="s3://data/team größe/"
+    )  # F1: odd prefixes work to the end
     run.store = {"uri": run.uri, "endpointURL": endpoint}
     try:
         run.start(cluster=cluster)

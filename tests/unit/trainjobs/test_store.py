@@ -9,7 +9,7 @@ from trainjobs.filestore import FileStore
 from trainjobs.outcome import DriverError
 from trainjobs.patience import patiently
 from trainjobs.s3store import S3Store
-from trainjobs.store import denied, open_store, unavailable
+from trainjobs.store import denied, open_store, probe_filesystem, unavailable
 from trainsweep.contract.documents import FailureReason, StoreRef
 from trainsweep.contract.layout import parse_uri
 
@@ -191,3 +191,132 @@ def test_only_our_own_open_uploads_are_found_and_ended(tmp_path, endpoint):
     left = [u["Key"] for u in client.list_multipart_uploads(Bucket="data").get("Uploads", [])]
     assert neighbour in left
     assert FileStore(parse_uri(f"file://{tmp_path}")).open_uploads() == []
+
+
+@pytest.mark.parametrize("prefix", ["a b/größe", "trailing/", "plus+and&amp", "emoji-\U0001f600"])
+def test_f1_odd_prefixes_work_through_both_clients(tmp_path, endpoint, prefix):
+    store = S3Store(parse_uri(f"s3://data/{tmp_path.name}/{prefix}").child("default", "demo", "v1"), None, endpoint)
+    store.preflight(".preflight-1")
+    assert store.entries("") == []
+    fs, root = store.filesystem()
+    with fs.open_output_stream(f"{root}/train/x y.bin") as out:
+        out.write(b"123")
+    assert [(e.key, e.size) for e in store.entries("train")] == [("train/x y.bin", 3)]
+    store.put("train/z", b"4")
+    with fs.open_input_stream(f"{root}/train/z") as source:
+        assert source.read() == b"4"
+    store.delete_tree("train")
+    assert store.entries("") == []
+
+
+class Refusing:
+    """pyarrow's file system as far as a probe needs it; one kind of call is refused."""
+
+    def __init__(self, what, text="AWS Error ACCESS_DENIED during PutObject"):
+        self.what, self.text, self.kept = what, text, b""
+
+    def open_output_stream(self, path):
+        fs = self
+
+        class Out:
+            data = b""
+
+            def __enter__(self):
+                return self
+
+            def write(self, data):
+                self.data = data
+
+            def __exit__(self, *exc):
+                if fs.what == ("write" if self.data else "empty"):
+                    raise OSError(fs.text)
+                fs.kept = self.data
+
+        return Out()
+
+    def open_input_stream(self, path):
+        import io
+
+        return io.BytesIO(b"other" if self.what == "read" else self.kept)
+
+    def delete_file(self, path):
+        if self.what == "delete":
+            raise OSError(self.text)
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "reason", "message"),
+    [
+        ("write", "AWS Error ACCESS_DENIED", "StorageDenied", "writing below s3://b/p with pyarrow is denied"),
+        ("write", "AWS Error NETWORK_CONNECTION", "StorageUnavailable", "writing below s3://b/p with pyarrow failed"),
+        ("read", "", "StorageUnavailable", "reads back other bytes"),
+        ("empty", "AWS Error INVALID_REQUEST", "StorageDenied", "writing an empty object (Ray's markers are empty)"),
+    ],
+)
+def test_b5_the_probe_says_which_kind_of_write_is_refused(what, text, reason, message):
+    with pytest.raises(DriverError) as error:
+        probe_filesystem(Refusing(what, text), "b/p", ".probe", "s3://b/p")
+    assert error.value.reason == reason
+    assert message in error.value.message
+
+
+def test_f6_a_refused_delete_is_a_warning(caplog):
+    probe_filesystem(Refusing("delete"), "b/p", ".probe", "s3://b/p")
+    assert "retention cannot delete anything below s3://b/p" in caplog.text
+
+
+def answered(code, text="", status=403, headers=None):
+    from botocore.exceptions import ClientError
+
+    meta = {"HTTPStatusCode": status, "HTTPHeaders": headers or {}}
+    return ClientError({"Error": {"Code": code, "Message": text}, "ResponseMetadata": meta}, "PutObject")
+
+
+def test_a7_a_denial_names_the_identity_that_was_really_used(endpoint, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", endpoint)
+    store = S3Store(parse_uri("s3://data/x"), None, None)
+    text = store._explain("writing x", answered("AccessDenied")).message
+    assert "denied (AccessDenied) as arn:aws:sts::123456789012:" in text
+    assert "storage.serviceAccountName" in text
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "part"),
+    [
+        ("RequestTimeTooSkewed", "", "the clock of this node is too far off: correct its time (NTP)"),
+        ("AccessDenied", "explicit deny: encryption", "use the bucket's default encryption"),  # F5
+        ("AccessDenied", "", "Requester Pays"),  # F2
+    ],
+)
+def test_f2_f5_a_refusal_names_its_cause(endpoint, code, text, part):
+    error = S3Store(parse_uri("s3://data/x"), None, endpoint)._explain("writing x", answered(code, text))
+    assert error.reason is FailureReason.STORAGE_DENIED
+    assert part in error.message
+    assert text in error.message
+
+
+def test_f9_a_bucket_elsewhere_is_named_with_its_region(endpoint):
+    error = S3Store(parse_uri("s3://data/x"), None, endpoint)._explain(
+        "looking", answered("301", status=301, headers={"x-amz-bucket-region": "eu-west-1"})
+    )
+    assert "lies in eu-west-1, not in us-east-1: set storage.region" in error.message
+
+
+def test_a_clock_that_is_off_is_said(endpoint, caplog):
+    store = S3Store(parse_uri("s3://data/x"), None, endpoint)
+    store._compare_clocks("Sat, 28 Nov 2026 00:00:00 GMT")
+    assert "the clock of this node is" in caplog.text
+    caplog.clear()
+    from email.utils import formatdate
+
+    store._compare_clocks(formatdate(usegmt=True))
+    store._compare_clocks("")
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(("text", "expected"), [("", 8), ("3", 3), ("0", 1), ("many", 8), ("1000", 50)])
+def test_retries_follow_the_variable_of_aws(monkeypatch, text, expected):
+    from trainjobs.s3store import attempts
+
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", text)
+    assert attempts() == expected
