@@ -65,6 +65,7 @@ class Driver:
         except DriverError as error:
             outcome, reason, message = Outcome.FAILED, str(error.reason), error.message
         except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the last word must still be written
             outcome, reason, message = Outcome.STOPPED, "Interrupted", "interrupted before the state could be settled"
         except Exception as error:
             logger.exception("the driver failed")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,17 +18,18 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.live import Live
 
 from trainsweep.cli import show
 from trainsweep.cli.environment import process_environment
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.cli.inputs import Input, read_input
 from trainsweep.cli.judge import Judge, target_of
+from trainsweep.cli.live import View
 from trainsweep.contract.canonical import run_name
 from trainsweep.contract.documents import Control, End, Outcome, StoreRef, SweepFile, SweepRef
 from trainsweep.contract.layout import (
     ATTEMPTS,
+    REPORT,
     Location,
     StorageURIError,
     attempt_id,
@@ -35,12 +38,15 @@ from trainsweep.contract.layout import (
     run_location,
 )
 from trainsweep.core.model import Proof, Settlement
+from trainsweep.plan.local import LocalPlan, Machine, local_plan
 from trainsweep.runtime.documents_reader import read_end
 from trainsweep.runtime.store import Store, StoreError
 from trainsweep.runtime.store_s3 import open_store
 
 POLL_SECONDS = 0.5
 STOP_MARGIN = 60.0
+NOW_SECONDS = 15.0
+"""How long a driver that is told to end now may take."""
 DEFAULT_STORAGE = "trainsweep-runs"
 GOOD = (Outcome.COMPLETED, Outcome.GOAL_REACHED)
 
@@ -75,8 +81,22 @@ def next_attempt(store: Store) -> int:
     return max((found[0] for found in known if found is not None), default=0) + 1
 
 
-def prepare(found: Input, storage: str | None) -> Prepared:
+def machine(cpus: int | None) -> Machine:
+    """This machine, or the part of it that was asked for."""
+    free = 0
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Machine(cpus or os.cpu_count() or 1, free)
+
+
+def prepare(found: Input, storage: str | None, concurrent: int | None = None) -> Prepared:
     """Where the run lies, which attempt comes next, and the sweep file for it.
+
+    `concurrent` takes the place of trials.maxConcurrent, which is no part of what names a run.
 
     Raises:
         StorageURIError: for a storage that cannot be one.
@@ -96,7 +116,7 @@ def prepare(found: Input, storage: str | None) -> Prepared:
             region=(spec.storage.region or None) if own else None,
             endpoint_url=(spec.storage.endpoint_url or None) if own else None,
         ),
-        spec=spec.model_dump(mode="json", by_alias=True),
+        spec=_with_concurrency(spec.model_dump(mode="json", by_alias=True), concurrent),
         deadline_at=time.time() + limit if (limit := _seconds(found)) else None,
         trial_resource=None,
     )
@@ -106,13 +126,17 @@ def prepare(found: Input, storage: str | None) -> Prepared:
     return Prepared(found, location, store, file, folder)
 
 
+def _with_concurrency(spec: dict[str, Any], concurrent: int | None) -> dict[str, Any]:
+    return spec if concurrent is None else {**spec, "trials": {**spec["trials"], "maxConcurrent": concurrent}}
+
+
 def _seconds(found: Input) -> int | None:
     limits = [s for s in (found.spec.deadlines.run_seconds, found.spec.deadlines.total_seconds) if s is not None]
     return min(limits, default=None)
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM: the first asks the driver to stop, the second ends its process, the third kills it."""
+    """Ctrl-C and SIGTERM: the first asks the driver to stop well, the second to end now, the third kills it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -145,7 +169,8 @@ def drive(prepared: Prepared, env: dict[str, str], cpus: int | None, console: Co
         # A session of its own: Ctrl-C must reach us alone, so that the driver stops when we ask it to.
         process = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            _watch(process, judge, interrupts, spec.cleanup.stop_grace_seconds, console)
+            view = View(console, prepared.store, spec.objective.metric, spec.objective.mode.value)
+            _watch(process, judge, interrupts, spec.cleanup.stop_grace_seconds, console, view)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -154,42 +179,34 @@ def drive(prepared: Prepared, env: dict[str, str], cpus: int | None, console: Co
 
 
 def _watch(
-    process: subprocess.Popen[bytes], judge: Judge, interrupts: Interrupts, grace: int, console: Console
+    process: subprocess.Popen[bytes], judge: Judge, interrupts: Interrupts, grace: int, console: Console, view: View
 ) -> None:
-    acted, last = 0, ""
-    with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else _Quiet() as live:
+    acted, now_since = 0, 0.0
+    with view:
         while process.poll() is None:
             if interrupts.count > acted:
                 acted += 1
+                now_since = now_since or (time.monotonic() if acted == 2 else 0.0)
                 _interrupt(process, judge, acted, grace, console)
+            if now_since:
+                # Again and again: a driver inside of a long call may have seen only the first one.
+                process.send_signal(signal.SIGINT)
+                if time.monotonic() - now_since > NOW_SECONDS:
+                    process.kill()
             judge.poll()
-            line = show.progress_line(judge.progress, judge.problem)
-            if isinstance(live, Live):
-                live.update(line, refresh=True)
-            elif line != last:
-                console.print(line, markup=False)
-            last = line
+            view.update(judge.progress, judge.problem)
             time.sleep(POLL_SECONDS)
-
-
-class _Quiet:
-    """Stands for Live where the output is no terminal."""
-
-    def __enter__(self) -> _Quiet:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
 
 
 def _interrupt(process: subprocess.Popen[bytes], judge: Judge, times: int, grace: int, console: Console) -> None:
     if times == 1:
         console.print(
-            f"stopping within {grace + int(STOP_MARGIN)} s; Ctrl-C again ends the driver at once", markup=False
+            f"stopping within {grace + int(STOP_MARGIN)} s, with a receipt; Ctrl-C again ends the driver now",
+            markup=False,
         )
         judge.ask_to_stop("Interrupted", grace)
     elif times == 2:
-        process.terminate()
+        console.print("ending the driver now; the same command goes on from what is in the store", markup=False)
     else:
         process.kill()
 
@@ -220,6 +237,7 @@ def result(prepared: Prepared, code: int, judge: Judge) -> tuple[Exit, dict[str,
         "reason": end.reason if end else "",
         "message": problem,
         "verified": verified,
+        "report": f"{prepared.location.uri}/{REPORT}",
         "exitCode": code,
         "log": str(prepared.log),
         "driverLog": f"{prepared.location.uri}/{attempt_key(prepared.file.attempt_id, 'driver.log')}",
@@ -251,8 +269,13 @@ def run_command(
         leave(Exit.USAGE, "the driver is not installed here: pip install 'trainsweep[train]'")
     found = read_input(file, name=name, class_file=class_file, quiet=wants_json)
     console = show.console(stderr=wants_json)
+    here = machine(cpus)
+    planned = local_plan(found.spec, here)
+    if planned.refusals:
+        leave(Exit.FAILED, "\n".join(found.at(r.path, r.message) for r in planned.refusals))
+    _say_plan(console, planned, here)
     try:
-        prepared = prepare(found, storage)
+        prepared = prepare(found, storage, planned.max_concurrent)
         env, notes = process_environment(found, prepared.folder)
     except (StorageURIError, ValueError, OSError) as error:
         leave(Exit.USAGE, str(error))
@@ -262,6 +285,7 @@ def run_command(
         console.print(f"note: {note}", markup=False)
     console.print(f"attempt {prepared.file.attempt} of {prepared.location.uri}", markup=False)
     console.print(f"log {prepared.log}", markup=False)
+    console.print(f"report {prepared.location.uri}/{REPORT} (from the third minute on, and at the end)", markup=False)
     code, judge = drive(prepared, env, cpus, console)
     verdict, out = result(prepared, code, judge)
     if wants_json:
@@ -275,6 +299,16 @@ def run_command(
         if verdict is not Exit.OK:
             _tail(prepared.log)
     leave(verdict)
+
+
+def _say_plan(console: Console, planned: LocalPlan, here: Machine) -> None:
+    for note in planned.notes:
+        console.print(f"note: {note}", markup=False)
+    console.print(
+        f"plan {planned.max_concurrent} trial(s) at a time, {planned.cpus_per_trial} of {here.cpus} CPUs each, "
+        f"about {planned.memory / 2**30:.1f} of {here.memory / 2**30:.1f} GiB free memory",
+        markup=False,
+    )
 
 
 def _driver_is_here() -> bool:

@@ -29,9 +29,24 @@ OBEDIENT = """
             print("stopping:", json.loads(control.read_text())["stop"]["reason"])
             sys.exit(5)
 """
+SLOW = """
+    import pathlib, signal, sys, time
+    seen = []
+    def handle(number, frame):
+        seen.append(number)
+        if len(seen) > 1:  # as the real driver: the first is a request
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            print("now", flush=True)
+            sys.exit(7)
+    signal.signal(signal.SIGINT, handle)
+    pathlib.Path("up").touch()
+    for _ in range(600):
+        time.sleep(0.1)
+"""
 DEAF = """
     import pathlib, signal, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     pathlib.Path("up").touch()
     time.sleep(60)
 """
@@ -79,6 +94,23 @@ def test_the_first_interrupt_asks_and_the_driver_ends_by_itself(prepared):
     assert prepared.log.read_text() == "training\nstopping: Interrupted\n"
     assert judge.progress is None
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_second_interrupt_ends_the_driver_now(prepared):
+    stub(prepared.folder, SLOW)
+    interrupt(prepared.folder, 2)
+    started = time.monotonic()
+    code, _ = run(prepared)
+    assert code == 7
+    assert prepared.log.read_text() == "now\n"
+    assert time.monotonic() - started < 20
+
+
+def test_a_driver_that_does_not_end_now_is_killed_after_a_while(prepared, monkeypatch):
+    monkeypatch.setattr(run_command, "NOW_SECONDS", 1.0)
+    stub(prepared.folder, DEAF)
+    interrupt(prepared.folder, 2)
+    assert run(prepared)[0] == -signal.SIGKILL
 
 
 def test_a_driver_that_does_not_listen_is_killed_by_the_third(prepared):
