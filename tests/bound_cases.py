@@ -43,10 +43,17 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
         "a.py",
     ),
     r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$": (_repeat("1"), "lots"),
+    r"^(100|[1-9]?[0-9])%$": (lambda n: f"{'9' * (n - 1)}%" if n < 4 else f"{'0' * (n - 4)}100%", "101%"),
+    r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|file://)(/[^/?#\s]+)+/?$": (
+        lambda n: "file:///"[:n].ljust(n, "a"),
+        "s3://bucket",
+    ),
 }
 """A maker of fitting strings of a length, and one string that does not fit."""
 
 SHORTEST = {
+    r"^(100|[1-9]?[0-9])%$": 2,
+    r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|file://)(/[^/?#\s]+)+/?$": 9,
     r"^\d+\.\d+\.\d+$": 5,
     r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$": 3,
     r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?)?$": 12,
@@ -130,7 +137,7 @@ def _of_type(path: str, node: Schema) -> Iterator[Bound]:
     if kind is not None:
         yield Bound(path, "type", WRONG[kind], ())
     elif node.get("x-kubernetes-int-or-string"):
-        yield Bound(path, "type", 0.5, (1, "1"))
+        yield Bound(path, "type", 0.5, (1, least({**node, "type": "string"})))
     else:
         for refused in ([1], {"a": 1}):
             yield Bound(path, "scalar", refused, (1, 1.5, "a", True))

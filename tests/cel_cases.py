@@ -37,6 +37,9 @@ FLOAT, INT = f"{FIRST}.float", f"{FIRST}.int"
 ANY = "search.parameters[]"
 GRID: Changes = {"search.algorithm": {"grid": {}}, FIRST: {"name": "k", "int": {"min": 1, "max": 2}}, "trials": {}}
 GROUP = "cluster.workerGroups"
+TWO_NUMBERS = [{"name": "k", "int": {"min": 1, "max": 2}}, {"name": "x", "float": {"min": 0, "max": 1}}]
+WORDS = {"name": "w", "categorical": {"values": ["a", "b"]}}
+EARLIER = {"runURI": "s3://bucket/p/ns/name/v1-0123456789abcdef"}
 
 
 def floats(**values: Any) -> Changes:
@@ -62,6 +65,12 @@ LOG_INT = "must be at least 1 when log is true"
 LOG_FLOAT = "must be above 0 when log is true"
 CPU = "cpu must be a whole number: Ray counts whole CPUs"
 HOLD = "must be at least checkpoints.verify.timeoutSeconds (600 when absent)"
+CMAES_KINDS = "cmaes takes numbers only: choose tpe, gp or qmc, or search the categorical parameters in a sweep before"
+CMAES_TWO = "cmaes needs at least two parameters: choose tpe or gp"
+STOPPING = (
+    "set exactly one of asha, hyperband or median, or remove earlyStopping (pbt is not possible: checkpoints belong to "
+    "one trial's own Train run, so that no trial can go on from another's)"
+)
 GRID_KINDS = "a grid needs categorical parameters, ints without log, or floats with a step"
 
 CASES: dict[Key, Case] = {
@@ -81,10 +90,44 @@ CASES: dict[Key, Case] = {
         ),
         (GRID, {**GRID, FIRST: {"name": "k", "float": {"min": 0, "max": 1, "step": 0.5}}}),
     ),
-    ("search.algorithm", "set exactly one of random, grid or tpe"): Case(
+    ("search.algorithm", "set exactly one of random, grid, qmc, tpe, cmaes or gp"): Case(
         "search.algorithm",
         ({"search.algorithm": {}}, {"search.algorithm": {"random": {}, "tpe": {}}}),
-        ({"search.algorithm": {"random": {}}}, {"search.algorithm": {"tpe": {}}}, GRID),
+        (
+            *({"search.algorithm": {name: {}}} for name in ("random", "qmc", "tpe", "gp")),
+            {"search.algorithm": {"cmaes": {}}, "search.parameters": TWO_NUMBERS},
+            GRID,
+        ),
+    ),
+    ("search.parameters", CMAES_KINDS): Case(
+        "search.parameters",
+        ({"search.algorithm": {"cmaes": {}}, "search.parameters": [*TWO_NUMBERS, WORDS]},),
+        (
+            {"search.algorithm": {"cmaes": {}}, "search.parameters": TWO_NUMBERS},
+            {"search.algorithm": {"gp": {}}, "search.parameters": [*TWO_NUMBERS, WORDS]},
+        ),
+    ),
+    ("search.parameters", CMAES_TWO): Case(
+        "search.parameters",
+        ({"search.algorithm": {"cmaes": {}}, "search.parameters": TWO_NUMBERS[:1]},),
+        (
+            {"search.algorithm": {"cmaes": {}}, "search.parameters": TWO_NUMBERS},
+            {"search.algorithm": {"tpe": {}}, "search.parameters": TWO_NUMBERS[:1]},
+        ),
+    ),
+    (
+        "search.warmStart",
+        "only tpe, cmaes and gp learn from earlier trials: choose one of them, or remove warmStart",
+    ): Case(
+        "search.warmStart",
+        (
+            *({"search.algorithm": {name: {}}, "search.warmStart": EARLIER} for name in ("random", "qmc")),
+            {**GRID, "search.warmStart": EARLIER},
+        ),
+        (
+            *({"search.algorithm": {name: {}}, "search.warmStart": EARLIER} for name in ("tpe", "gp")),
+            {"search.algorithm": {"cmaes": {}}, "search.parameters": TWO_NUMBERS, "search.warmStart": EARLIER},
+        ),
     ),
     (ANY, ONE_KIND): Case(
         FIRST,
@@ -121,18 +164,35 @@ CASES: dict[Key, Case] = {
         ({"trials": {"count": 4, "maxConcurrent": 4}},),
     ),
     ("trials.maxFailed", "must not be greater than count"): Case(
-        "trials.maxFailed", ({"trials": {"count": 4, "maxFailed": 5}},), ({"trials": {"count": 4, "maxFailed": 4}},)
+        "trials.maxFailed",
+        ({"trials": {"count": 4, "maxFailed": 5}},),
+        tuple({"trials": {"count": 4, "maxFailed": limit}} for limit in (4, "100%")),
     ),
-    ("trials.earlyStopping", "set asha, or remove earlyStopping"): Case(
-        "trials.earlyStopping", ({"trials.earlyStopping": {}},), ({"trials.earlyStopping": {"asha": {"maxEpochs": 3}}},)
+    ("trials.earlyStopping", STOPPING): Case(
+        "trials.earlyStopping",
+        (
+            {"trials.earlyStopping": {}},
+            {"trials.earlyStopping": {"asha": {"maxEpochs": 3}, "median": {}}},
+            {"trials.earlyStopping": {"asha": {"maxEpochs": 3}, "hyperband": {"maxEpochs": 3}}},
+        ),
+        (
+            {"trials.earlyStopping": {"asha": {"maxEpochs": 3}}},
+            {"trials.earlyStopping": {"hyperband": {"maxEpochs": 3}}},
+            {"trials.earlyStopping": {"median": {}}},
+        ),
     ),
-    ("trials.earlyStopping.asha.graceEpochs", "must not be greater than maxEpochs"): Case(
-        "trials.earlyStopping.asha.graceEpochs",
-        ({"trials.earlyStopping.asha": {"maxEpochs": 3, "graceEpochs": 4}},),
-        ({"trials.earlyStopping.asha": {"maxEpochs": 3, "graceEpochs": 3}},),
-    ),
-    ("trials.stop", "set maxEpochs or metricThreshold, or remove stop"): Case(
-        "trials.stop", ({"trials.stop": {}},), ({"trials.stop.maxEpochs": 3}, {"trials.stop.metricThreshold": 0.5})
+    **{
+        (f"trials.earlyStopping.{rule}.graceEpochs", "must not be greater than maxEpochs"): Case(
+            f"trials.earlyStopping.{rule}.graceEpochs",
+            ({f"trials.earlyStopping.{rule}": {"maxEpochs": 3, "graceEpochs": 4}},),
+            ({f"trials.earlyStopping.{rule}": {"maxEpochs": 3, "graceEpochs": 3}},),
+        )
+        for rule in ("asha", "hyperband")
+    },
+    ("trials.stop", "set maxEpochs, metricThreshold or plateau, or remove stop"): Case(
+        "trials.stop",
+        ({"trials.stop": {}},),
+        ({"trials.stop.maxEpochs": 3}, {"trials.stop.metricThreshold": 0.5}, {"trials.stop.plateau": {"epochs": 3}}),
     ),
     ("training.source", "set configMap, or remove source when the code is in the image"): Case(
         "training.source", ({"training.source": {}},), ({"training.source.configMap": {"name": "code"}},)

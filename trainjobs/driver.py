@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trainjobs import fence, leftovers
+from trainjobs import fence, leftovers, warmstart
 from trainjobs.control import ControlFile
 from trainjobs.flags import Flags
 from trainjobs.htmlreport.gather import facts_of
@@ -99,6 +99,8 @@ class Driver:
         fence.enter(self.store, self._sweep)
         self._records = Records(self.store, self._sweep)
         self.records.load()
+        observations = patiently("reading the earlier run", partial(warmstart.load, self.store, self._sweep))
+        self._sweep.proposals.warm(observations)
         control = ControlFile(self._control_path, own)
         self._pulse = Pulse(self._sweep, self.store, self.records, control, self._flags, self._tail)
         self._install_signals()
@@ -169,8 +171,7 @@ class Driver:
                 root=root,
                 filesystem=filesystem,
                 attempt_id=self._sweep.file.attempt_id,
-                needs_epoch=spec.trials.early_stopping is not None
-                or (spec.trials.stop is not None and spec.trials.stop.max_epochs is not None),
+                needs_epoch=self._sweep.needs_epoch,
             )
             self._ray = (concurrent, resource, handle, setup)
             self.pulse.concurrent = concurrent
@@ -184,17 +185,13 @@ class Driver:
         if known is not None:
             logger.info("nothing is left to train: %s", known[0])
             return known
-        for record in self.records:
-            self._sweep.space.recall(record.index, dict(record.parameters))
-            if record.state in FINAL:
-                value = None if record.state == "Failed" else record.best_value
-                self._sweep.space.observe(record.index, value, maximize=self._sweep.mode == "Maximize")
+        self._sweep.proposals.replay(self.records)
         return self._round(self._sweep.file.attempt_id, self.records.unfinished(), {})
 
     def _known_end(self) -> tuple[Outcome, str, str] | None:
         """The end that the record of earlier attempts already says."""
         goal, counts = self._sweep.spec.objective.goal, self.records.counts()
-        limit = self._sweep.spec.trials.max_failed
+        limit = self._sweep.max_failed
         if goal is not None:
             for record in self.records:
                 if record.best_value is not None and not better(goal, record.best_value, self._sweep.mode):
@@ -222,7 +219,8 @@ class Driver:
 
     def _round(self, name: str, indices: list[int], targets: dict[int, int]) -> tuple[Outcome, str, str]:
         """One run of Tune and what it means for the attempt."""
-        from trainjobs.tunerun import Watch, run_tune
+        from trainjobs.stopping import Watch
+        from trainjobs.tunerun import run_tune
 
         concurrent, resource, handle, setup = self._connect()
         from trainjobs.cluster import wait_until_idle

@@ -14,14 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainjobs.outcome import DriverError
+from trainjobs.proposals import FINAL as FINAL
 from trainjobs.store import Store
 from trainjobs.sweep import Sweep, trial_name
 from trainsweep.contract import layout
 from trainsweep.contract.documents import MAX_HISTORY, FailureReason, TrialCounts, TrialRecord
 from trainsweep.contract.owed import better
-
-FINAL = frozenset({"Succeeded", "EarlyStopped", "Failed"})
-
 
 CURVE_POINTS = 40_000
 """Points of all learning curves together: about 1 MB of a file that is written whole."""
@@ -94,14 +92,21 @@ class Records:
         with self._lock:
             return self._by_index.get(index)
 
-    def propose(self, index: int, parameters: dict[str, Any]) -> TrialRecord:
-        """Records a proposal and writes it before anybody can act on it."""
+    def propose(self, index: int, parameters: dict[str, Any], told: int = 0) -> TrialRecord:
+        """Records a proposal and writes it before anybody can act on it.
+
+        Args:
+            index: of the trial.
+            parameters: of the trial.
+            told: results that the search knew.
+        """
         record = TrialRecord(
             index=index,
             trial=trial_name(index),
             state="Proposed",
             parameters=parameters,
             config_hash=self._sweep.hash(parameters),
+            told=told,
             attempt_id=self._sweep.file.attempt_id,
         )
         with self._lock:

@@ -1,8 +1,4 @@
-"""The search space and its proposals: random, grid and TPE over Optuna's samplers.
-
-A proposal depends on the seed, its index and, for TPE, on what is known by then: the same seed proposes the same
-trials, however many run at a time. Values keep the type that the spec gives them.
-"""
+"""The search space: its values as the spec types them, its grid, and its image in Optuna."""
 
 from __future__ import annotations
 
@@ -12,13 +8,19 @@ import warnings
 from decimal import Decimal
 from typing import Any
 
-from trainsweep.api.search import FloatRange, IntRange, Parameter, Search
+from trainsweep.api.search import Parameter, Search
+from trainsweep.api.space import decimal, why_outside
 
 Parameters = dict[str, Any]
 
 
 class SpaceError(ValueError):
     """A space that cannot be searched; the message names the field."""
+
+
+def seed_of(seed: int, index: int) -> int:
+    """A seed of its own for one proposal: 32 bits of a hash, so that neighbours have nothing in common."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{index}".encode()).digest()[:4], "big")
 
 
 def grid_values(parameter: Parameter) -> list[Any]:
@@ -32,23 +34,31 @@ def grid_values(parameter: Parameter) -> list[Any]:
     if dimension is None or dimension.step is None:
         raise SpaceError(f"search.parameters[{parameter.name}]: a grid needs a step for a float range")
     # Decimal of the shortest text: 0.1 + 2 * 0.1 is 0.3 for a person, and for the configuration's hash.
-    low, high, width = (Decimal(repr(v)) for v in (dimension.min, dimension.max, dimension.step))
+    low, high, width = (decimal(v) for v in (dimension.min, dimension.max, dimension.step))
     return [float(low + i * width) for i in range(int((high - low) / width) + 1)]
 
 
-def seed_of(seed: int, index: int) -> int:
-    """The seed of one proposal: 32 bits of a hash, so that neighbours have nothing in common."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{index}".encode()).digest()[:4], "big")
-
-
 class Space:
-    """What can be proposed. `propose` is deterministic given the observations told so far."""
+    """What can be proposed.
+
+    Raises:
+        SpaceError: where an initial point does not belong to the space.
+    """
 
     def __init__(self, search: Search) -> None:
         self.search = search
         self.grid = [grid_values(p) for p in search.parameters] if search.algorithm.grid is not None else []
-        self._study: Any = None
-        self._asked: dict[int, Any] = {}
+        self.points = [self._point(i, point) for i, point in enumerate(search.initial_points)]
+        """The initial points, each value with the type of its parameter."""
+
+    def _point(self, number: int, point: Parameters) -> Parameters:
+        where = f"search.initialPoints[{number}]"
+        for parameter in self.search.parameters:
+            if parameter.name not in point:
+                raise SpaceError(f"{where} gives no value for {parameter.name}")
+            if problem := why_outside(parameter, point[parameter.name]):
+                raise SpaceError(f"{where}.{parameter.name}: {problem}")
+        return {p.name: typed(p, point[p.name]) for p in self.search.parameters}
 
     def count(self, wanted: int | None) -> int:
         """How many trials the sweep has.
@@ -67,18 +77,8 @@ class Space:
             raise SpaceError("trials.count is required unless the algorithm is grid")
         return wanted
 
-    def propose(self, index: int) -> Parameters:
-        """The parameters of a trial. Call it once an index: what it returned is to be recorded before anything else."""
-        points = self.search.initial_points
-        if index < len(points):
-            chosen = {p.name: _typed(p, points[index][p.name]) for p in self.search.parameters}
-            self._remember(index, chosen)
-            return chosen
-        if self.search.algorithm.grid is not None:
-            return self._grid_point(index)
-        return self._ask(index)
-
-    def _grid_point(self, index: int) -> Parameters:
+    def grid_point(self, index: int) -> Parameters:
+        """One point of the grid; the last parameter changes fastest."""
         chosen, rest = {}, index
         for parameter, values in reversed(list(zip(self.search.parameters, self.grid, strict=True))):
             rest, place = divmod(rest, len(values))
@@ -87,82 +87,35 @@ class Space:
             raise SpaceError(f"the grid has no point {index}")
         return {p.name: chosen[p.name] for p in self.search.parameters}
 
-    def _sampler(self, index: int) -> Any:
-        import optuna
-
-        tpe, random = self.search.algorithm.tpe, self.search.algorithm.random
-        if tpe is not None:
-            # Trials still running count as bad ones for the moment, so that parallel proposals differ.
-            return optuna.samplers.TPESampler(
-                seed=seed_of(tpe.seed, index), n_startup_trials=tpe.startup_trials, constant_liar=True
-            )
-        return optuna.samplers.RandomSampler(seed=seed_of(random.seed if random is not None else 0, index))
-
-    def _open(self) -> Any:
-        if self._study is None:
-            import optuna
-
-            optuna.logging.set_verbosity(optuna.logging.WARNING)
-            self._study = optuna.create_study(direction="minimize", sampler=self._sampler(0))
-        return self._study
-
-    def _ask(self, index: int) -> Parameters:
-        study = self._open()
-        study.sampler = self._sampler(index)
+    def distributions(self) -> dict[str, Any]:
+        """The space as Optuna has it."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a range cut to its step
-            trial = study.ask({p.name: _distribution(p) for p in self.search.parameters})
-        self._asked[index] = trial.number
-        return {p.name: _from_optuna(p, trial.params[p.name]) for p in self.search.parameters}
+            warnings.simplefilter("ignore")  # a range cut to its step: `trainsweep plan` says so
+            return {p.name: _distribution(p) for p in self.search.parameters}
 
-    def _remember(self, index: int, parameters: Parameters) -> None:
-        """Makes a proposal that was not drawn here (initial point, earlier attempt) known to TPE."""
-        if self.search.algorithm.tpe is None or index in self._asked:
-            return
-        import optuna
+    def to_optuna(self, parameters: Parameters) -> Parameters:
+        """Values as Optuna's distributions have them."""
+        return {p.name: _to_optuna(p, parameters[p.name]) for p in self.search.parameters}
 
-        study = self._open()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            distributions = {p.name: _distribution(p) for p in self.search.parameters}
-            values = {p.name: _to_optuna(p, parameters[p.name]) for p in self.search.parameters}
-            if not all(distributions[n]._contains(distributions[n].to_internal_repr(v)) for n, v in values.items()):
-                return  # a known good point may lie outside of the ranges: it runs, but cannot teach
-            study.add_trial(
-                optuna.trial.create_trial(
-                    state=optuna.trial.TrialState.RUNNING, params=values, distributions=distributions
-                )
-            )
-        self._asked[index] = len(study.trials) - 1
+    def from_optuna(self, values: Parameters) -> Parameters:
+        """Values as the spec has them."""
+        return {p.name: _from_optuna(p, values[p.name]) for p in self.search.parameters}
 
-    def recall(self, index: int, parameters: Parameters) -> None:
-        """Makes a recorded proposal of an earlier attempt known."""
-        self._remember(index, parameters)
-
-    def observe(self, index: int, value: float | None, *, maximize: bool) -> None:
-        """Tells how a trial ended: with its best value, or None where it failed."""
-        if self.search.algorithm.tpe is None or index not in self._asked:
-            return
-        import optuna
-
-        number = self._asked.pop(index)
-        if value is None or not math.isfinite(value):
-            self._open().tell(number, state=optuna.trial.TrialState.FAIL)
-        else:
-            self._open().tell(number, -value if maximize else value)
+    def why_outside(self, parameters: Parameters) -> str:
+        """Why a point of another search is none of this space; empty when it is one. More parameters do not matter."""
+        for parameter in self.search.parameters:
+            if parameter.name not in parameters:
+                return f"has no {parameter.name}"
+            if problem := why_outside(parameter, parameters[parameter.name]):
+                return problem
+        return ""
 
 
-def _typed(parameter: Parameter, value: Any) -> Any:
-    """A value as the spec types it: JSON does not tell 1 from 1.0."""
-    if parameter.int_ is not None:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-            raise SpaceError(f"search.initialPoints: {parameter.name} must be a whole number, got {value!r}")
-        return int(value)
-    if parameter.float_ is not None:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise SpaceError(f"search.initialPoints: {parameter.name} must be a number, got {value!r}")
-        return float(value)
-    return value
+def typed(parameter: Parameter, value: Any) -> Any:
+    """A value of the space as the spec types it: JSON does not tell 1 from 1.0."""
+    if parameter.categorical is not None:
+        return next(v for v in parameter.categorical.values if _same(v, value))
+    return int(value) if parameter.int_ is not None else float(value)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -172,10 +125,10 @@ def _same(a: Any, b: Any) -> bool:
 def _distribution(parameter: Parameter) -> Any:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if isinstance(parameter.float_, FloatRange):
+    if parameter.float_ is not None:
         low, high, step = parameter.float_.min, parameter.float_.max, parameter.float_.step
         return FloatDistribution(low, high, log=parameter.float_.log, step=step)
-    if isinstance(parameter.int_, IntRange):
+    if parameter.int_ is not None:
         return IntDistribution(
             parameter.int_.min, parameter.int_.max, log=parameter.int_.log, step=parameter.int_.step or 1
         )
@@ -188,11 +141,16 @@ def _distribution(parameter: Parameter) -> Any:
 def _from_optuna(parameter: Parameter, value: Any) -> Any:
     if parameter.categorical is not None:
         return parameter.categorical.values[value]
-    return int(value) if parameter.int_ is not None else float(value)
+    if parameter.int_ is not None:
+        return int(value)
+    if parameter.float_ is None or parameter.float_.step is None:
+        return float(value)
+    # On the decimal grid, as a person counts it: Optuna's 0.30000000000000004 is 0.3.
+    low, width = decimal(parameter.float_.min), decimal(parameter.float_.step)
+    return float(low + ((Decimal(float(value)) - low) / width).to_integral_value() * width)
 
 
 def _to_optuna(parameter: Parameter, value: Any) -> Any:
     if parameter.categorical is not None:
-        places = [i for i, v in enumerate(parameter.categorical.values) if _same(v, value)]
-        return places[0] if places else -1
+        return next(i for i, v in enumerate(parameter.categorical.values) if _same(v, value))
     return value

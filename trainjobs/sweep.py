@@ -10,9 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainjobs.outcome import DriverError
+from trainjobs.proposals import Proposals
 from trainjobs.space import Space, SpaceError
 from trainsweep.api.resolve import problems_of
 from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.api.stopping import failure_limit
 from trainsweep.contract import CONTRACT_VERSION
 from trainsweep.contract.canonical import config_hash
 from trainsweep.contract.documents import FailureReason, SweepFile
@@ -27,7 +29,7 @@ class Sweep:
 
     file: SweepFile
     spec: TrainSweepSpec
-    space: Space
+    proposals: Proposals
     count: int
     """Trials of the sweep: from the spec, or the size of the grid."""
     cpus: int
@@ -48,6 +50,19 @@ class Sweep:
     def workers(self) -> int:
         """Workers of one trial."""
         return self.spec.training.workers.count
+
+    @property
+    def max_failed(self) -> int | None:
+        """Trials that may fail for good, as a number."""
+        return failure_limit(self.spec.trials.max_failed, self.count)
+
+    @property
+    def needs_epoch(self) -> bool:
+        """Whether something is decided by the reported `epoch`."""
+        stop = self.spec.trials.stop
+        return self.spec.trials.early_stopping is not None or (
+            stop is not None and (stop.max_epochs is not None or stop.plateau is not None)
+        )
 
     def hash(self, parameters: dict[str, Any]) -> str:
         """Names a trial's whole configuration."""
@@ -109,10 +124,11 @@ def parse(text: bytes) -> Sweep:
     except SpaceError as error:
         raise invalid(str(error)) from None
     resources = spec.training.workers.resources
+    maximize = spec.objective.mode.value == "Maximize"
     return Sweep(
         file,
         spec,
-        space,
+        Proposals(space, maximize=maximize, concurrent=spec.trials.max_concurrent),
         count,
         cpus=whole("cpu", resources.get("cpu", 1)),
         gpus=whole(GPU, resources.get(GPU, 0)),

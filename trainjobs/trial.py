@@ -5,6 +5,7 @@ Everything Tune hands in stands under one key; the loop sees only its constants 
 
 from __future__ import annotations
 
+import difflib
 import logging
 import math
 import os
@@ -53,6 +54,19 @@ class ReportError(ValueError):
     """A report that cannot be used. A retry would only repeat it."""
 
 
+def _name(text: str) -> str:
+    return repr(text) if text != text.strip() else text
+
+
+def _hint(metric: str, metrics: dict[str, Any]) -> str:
+    """What was likely meant."""
+    folded = {str(name).strip().lower(): str(name) for name in metrics}
+    near = difflib.get_close_matches(metric.lower(), folded, n=1, cutoff=0.7)
+    if near:
+        return f" (is {_name(folded[near[0]])} meant?)"
+    return " (metrics of Ray's asynchronous validation never reach the search: report it from the loop)"
+
+
 def check_report(metrics: dict[str, Any], metric: str, needs_epoch: bool, count: int) -> dict[str, Any]:
     """The metrics as Tune gets them, always with an `epoch`.
 
@@ -65,9 +79,9 @@ def check_report(metrics: dict[str, Any], metric: str, needs_epoch: bool, count:
     Raises:
         ReportError: naming what was reported and what is expected.
     """
-    reported = ", ".join(repr(k) if k != k.strip() else k for k in sorted(map(str, metrics))) or "nothing"
+    reported = ", ".join(map(_name, sorted(map(str, metrics)))) or "nothing"
     if metric not in metrics:
-        raise ReportError(f"reported: {reported}; expected: {metric}")
+        raise ReportError(f"reported: {reported}; expected: {metric}{_hint(metric, metrics)}")
     value = metrics[metric]
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ReportError(f"reported: {metric} = {value!r}; expected: a finite number")

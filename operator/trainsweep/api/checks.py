@@ -17,13 +17,14 @@ from trainsweep.api.validate import Problem, same, shown
 
 MAX_CONFIG_BYTES = 16 * 1024
 MAX_TRIALS = 10_000
+MAX_GP_TRIALS = 500
 _VALUE_FROM = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_spec(spec: TrainSweepSpec) -> list[Problem]:
     """All that is wrong between the fields of a spec, as (field path, message) pairs."""
-    checks = (_values, _steps, _points, _grid, _config, _env, _runtime_env, _class_independent_storage)
+    checks = (_values, _steps, _points, _grid, _algorithm, _config, _env, _runtime_env, _class_independent_storage)
     return [problem for check in checks for problem in check(spec)]
 
 
@@ -78,13 +79,20 @@ def _grid(spec: TrainSweepSpec) -> Iterator[Problem]:
         yield "spec.search.initialPoints", "a grid tries every point already: remove initialPoints"
     size = grid_size(spec.search.parameters)
     if size is None:
-        yield "spec.search.parameters", "a grid needs a step for each float: give it one, or choose random or tpe"
+        yield "spec.search.parameters", "a grid needs a step for each float: give it one, or choose random or qmc"
     elif spec.trials.count is not None and spec.trials.count != size:
         yield "spec.trials.count", f"must be the size of the grid, which is {size}: set it so, or leave it out"
     elif size > MAX_TRIALS:
         yield "spec.search.parameters", f"the grid has {size} points, at most {MAX_TRIALS} are possible: larger steps"
     elif spec.trials.max_concurrent > size:
         yield "spec.trials.maxConcurrent", f"must not be greater than the size of the grid, which is {size}"
+
+
+def _algorithm(spec: TrainSweepSpec) -> Iterator[Problem]:
+    # A Gaussian process takes time with the cube of its observations: beyond this a proposal takes minutes.
+    if spec.search.algorithm.gp is not None and (spec.trials.count or 0) > MAX_GP_TRIALS:
+        message = f"gp is for few, expensive trials, at most {MAX_GP_TRIALS}: choose tpe or cmaes, or fewer trials"
+        yield "spec.trials.count", message
 
 
 def _config(spec: TrainSweepSpec) -> Iterator[Problem]:

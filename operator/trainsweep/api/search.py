@@ -7,7 +7,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from trainsweep.api.algorithms import Algorithm
 from trainsweep.api.base import ApiModel, Rule, schema
+from trainsweep.api.stopping import EarlyStopping, NumberOrPercentage, Stop
 
 Scalar = bool | int | float | Annotated[str, Field(max_length=256)]
 ParameterName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$")]
@@ -32,42 +34,6 @@ class Objective(ApiModel):
     mode: Mode = Field(description="Minimize or Maximize.")
     goal: float | None = Field(
         default=None, description="The sweep ends well as soon as a trial's committed report reaches this value."
-    )
-
-
-class Random(ApiModel):
-    """Independent draws."""
-
-    seed: int = Field(
-        default=0, ge=0, le=4294967295, description="Seed of the draws: the same seed proposes the same trials."
-    )
-
-
-class Grid(ApiModel):
-    """Every combination of the values, in order. Each parameter must be categorical, or an int or float with a step."""
-
-
-class Tpe(ApiModel):
-    """Tree-structured Parzen estimator (Optuna)."""
-
-    seed: int = Field(default=0, ge=0, le=4294967295, description="Seed of the sampler.")
-    startup_trials: int = Field(
-        default=10, ge=1, le=1000, description="Number of random trials before the estimator is used."
-    )
-
-
-class Algorithm(ApiModel):
-    """How trials are proposed: exactly one of random, grid or tpe."""
-
-    random: Random | None = Field(default=None, description="Independent draws.")
-    grid: Grid | None = Field(default=None, description="Every combination of the values.")
-    tpe: Tpe | None = Field(default=None, description="Tree-structured Parzen estimator.")
-
-    rules: ClassVar = (
-        Rule(
-            "[has(self.random), has(self.grid), has(self.tpe)].filter(x, x).size() == 1",
-            "set exactly one of random, grid or tpe",
-        ),
     )
 
 
@@ -141,10 +107,25 @@ class Parameter(ApiModel):
     )
 
 
+class WarmStart(ApiModel):
+    """What an earlier run learned."""
+
+    run_uri: str = Field(
+        alias="runURI",
+        min_length=1,
+        max_length=1024,
+        pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|file://)(/[^/?#\s]+)+/?$",
+        description="The earlier run, s3://bucket/prefix/namespace/name/run as its status.runURI says, below a prefix "
+        "that the class allows. Its finished trials are observations of this search.",
+    )
+
+
 class Search(ApiModel):
     """The search space and how it is searched."""
 
-    algorithm: Algorithm = Field(description="How trials are proposed: exactly one of random, grid or tpe.")
+    algorithm: Algorithm = Field(
+        description="How trials are proposed: exactly one of random, grid, qmc, tpe, cmaes or gp."
+    )
     parameters: list[Parameter] = Field(
         min_length=1,
         max_length=32,
@@ -157,6 +138,9 @@ class Search(ApiModel):
         description="Known good points, tried first. Each gives a value for every parameter.",
         json_schema_extra=schema(**{"x-kubernetes-list-type": "atomic"}),
     )
+    warm_start: WarmStart | None = Field(
+        default=None, description="Trials of an earlier run as observations, for tpe, cmaes and gp."
+    )
 
     rules: ClassVar = (
         Rule(
@@ -165,43 +149,21 @@ class Search(ApiModel):
             "a grid needs categorical parameters, ints without log, or floats with a step",
             ".parameters",
         ),
-    )
-
-
-class Asha(ApiModel):
-    """Asynchronous successive halving on the reported `epoch`."""
-
-    max_epochs: int = Field(ge=1, le=1_000_000, description="Epochs after which a trial is complete.")
-    grace_epochs: int = Field(default=1, ge=1, le=1_000_000, description="Epochs before a trial may be stopped.")
-    reduction_factor: int = Field(default=4, ge=2, le=64, description="At each rung one in this many trials goes on.")
-
-    rules: ClassVar = (
         Rule(
-            "!has(self.graceEpochs) || self.graceEpochs <= self.maxEpochs",
-            "must not be greater than maxEpochs",
-            ".graceEpochs",
+            "!has(self.algorithm.cmaes) || self.parameters.all(p, !has(p.categorical))",
+            "cmaes takes numbers only: choose tpe, gp or qmc, or search the categorical parameters in a sweep before",
+            ".parameters",
         ),
-    )
-
-
-class EarlyStopping(ApiModel):
-    """Which trials are ended early: asha."""
-
-    asha: Asha | None = Field(default=None, description="Asynchronous successive halving.")
-
-    rules: ClassVar = (Rule("has(self.asha)", "set asha, or remove earlyStopping"),)
-
-
-class Stop(ApiModel):
-    """When one trial is complete."""
-
-    max_epochs: int | None = Field(default=None, ge=1, le=1_000_000, description="A trial ends after this `epoch`.")
-    metric_threshold: float | None = Field(
-        default=None, description="A trial ends once its objective is at least as good as this."
-    )
-
-    rules: ClassVar = (
-        Rule("has(self.maxEpochs) || has(self.metricThreshold)", "set maxEpochs or metricThreshold, or remove stop"),
+        Rule(
+            "!has(self.algorithm.cmaes) || self.parameters.size() >= 2",
+            "cmaes needs at least two parameters: choose tpe or gp",
+            ".parameters",
+        ),
+        Rule(
+            "!has(self.warmStart) || has(self.algorithm.tpe) || has(self.algorithm.cmaes) || has(self.algorithm.gp)",
+            "only tpe, cmaes and gp learn from earlier trials: choose one of them, or remove warmStart",
+            ".warmStart",
+        ),
     )
 
 
@@ -215,12 +177,10 @@ class Trials(ApiModel):
         description="Number of trials. For a grid it may be left out; if given it must be the size of the grid.",
     )
     max_concurrent: int = Field(default=1, ge=1, le=256, description="Number of trials that run at the same time.")
-    max_failed: int | None = Field(
+    max_failed: NumberOrPercentage | None = Field(
         default=None,
-        ge=0,
-        le=10_000,
-        description="The sweep ends when more trials than this have failed for good. "
-        "Absent: it ends when none can succeed.",
+        description="The sweep ends when more trials than this have failed for good: a number, or a percentage of all "
+        'trials such as "20%", rounded down. Absent: it ends when none can succeed.',
     )
     early_stopping: EarlyStopping | None = Field(default=None, description="Which trials are ended early.")
     stop: Stop | None = Field(default=None, description="When one trial is complete.")
@@ -232,7 +192,7 @@ class Trials(ApiModel):
             ".maxConcurrent",
         ),
         Rule(
-            "!has(self.count) || !has(self.maxFailed) || self.maxFailed <= self.count",
+            "!has(self.count) || !has(self.maxFailed) || type(self.maxFailed) != int || self.maxFailed <= self.count",
             "must not be greater than count",
             ".maxFailed",
         ),

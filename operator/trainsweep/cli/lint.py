@@ -156,16 +156,17 @@ def warnings(spec: TrainSweepSpec) -> Iterable[tuple[str, str]]:
         if variable.name == "GLOO_SOCKET_IFNAME" and (variable.value or "").startswith("^"):
             text = "Gloo knows no exclusion with ^, which is NCCL's: name the interface, or remove the variable"
             yield f"spec.training.env[{i}].value", text
-    asha = spec.trials.early_stopping.asha if spec.trials.early_stopping else None
-    if asha is not None:
+    early = spec.trials.early_stopping
+    if early is not None:
         if spec.trials.max_concurrent == 1:
             yield (
                 "spec.trials.maxConcurrent",
-                "with 1, early trials have nothing to be compared with: asha stops later ones only",
+                f"with 1, early trials have nothing to be compared with: {early.name} stops later ones only",
             )
         stop = spec.trials.stop.max_epochs if spec.trials.stop else None
-        if stop is not None and asha.grace_epochs >= stop:
-            path = "spec.trials.earlyStopping.asha.graceEpochs"
+        rule = early.asha or early.hyperband or early.median
+        if stop is not None and rule is not None and rule.grace_epochs >= stop:
+            path = f"spec.trials.earlyStopping.{early.name}.graceEpochs"
             yield path, f"no rung is reached: trials end after {stop} epochs (trials.stop.maxEpochs)"
 
 

@@ -311,6 +311,8 @@ class TrialRecord(Document):
     attempt_id: AttemptId | None = None
     rungs: Annotated[dict[str, Number], Field(max_length=64)] = {}
     """Objective at each rung of early stopping that the trial has passed (epoch -> value): replayed to a later attempt."""
+    improved: tuple[Annotated[int, Field(ge=0)], Number] | None = None
+    """Epoch and objective of the last improvement that counts for `trials.stop.plateau`."""
     best_step: Annotated[int, Field(ge=0)] | None = None
     """Epoch of the best value."""
     metrics: Annotated[dict[Annotated[str, Field(max_length=128)], Number], Field(max_length=MAX_METRICS)] = {}
@@ -323,8 +325,27 @@ class TrialRecord(Document):
     """Unix seconds of the end; absent while the trial is unfinished."""
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """How long it held its workers, over all attempts and tries."""
+    told: Annotated[int, Field(ge=0)] = 0
+    """Results that the search knew when it proposed this."""
+    order: Annotated[int, Field(ge=1)] | None = None
+    """The how-many-th result that the search was told; absent while the trial is unfinished."""
     retries: Annotated[int, Field(ge=0)] = 0
     """Tries that failed and were repeated; `error` then tells of the last one."""
+
+
+class Observed(Document):
+    """A trial of another run, as something to learn from."""
+
+    parameters: Parameters
+    value: Number
+
+
+class WarmStart(Document):
+    """`warm-start.json`: what the search was given at its first attempt; later ones begin with the same."""
+
+    contract_version: int = CONTRACT_VERSION
+    run_uri: Annotated[str, Field(max_length=1024, alias="runURI")]
+    observations: Annotated[list[Observed], Field(max_length=500)]
 
 
 EXIT_OK = 0

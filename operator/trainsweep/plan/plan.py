@@ -78,26 +78,35 @@ def worst_case(spec: TrainSweepSpec) -> WorstCase:
 
 def _early_stopping_notes(spec: TrainSweepSpec, trials: int) -> list[str]:
     early = spec.trials.early_stopping
-    if early is None or early.asha is None:
+    if early is None:
         return []
-    asha, notes = early.asha, []
+    name = early.name
+    notes = []
     if spec.trials.max_concurrent == 1:
         notes.append(
-            "spec.trials.earlyStopping.asha with maxConcurrent 1: the early trials have nothing to be compared with "
+            f"spec.trials.earlyStopping.{name} with maxConcurrent 1: the early trials have nothing to be compared with "
             "and run to the end; raise maxConcurrent to save time"
         )
+    asha = early.asha or early.hyperband
+    if asha is None:
+        if early.median is not None and trials <= early.median.min_trials:
+            notes.append(
+                f"spec.trials.earlyStopping.median: minTrials is {early.median.min_trials}, so that none of {trials} "
+                "trial(s) is stopped: lower minTrials"
+            )
+        return notes
     stop = spec.trials.stop
     last = (
         min(asha.max_epochs, stop.max_epochs) if stop is not None and stop.max_epochs is not None else asha.max_epochs
     )
     if asha.grace_epochs >= last:
         notes.append(
-            f"spec.trials.earlyStopping.asha: trials end after {last} epochs, so the rung at {asha.grace_epochs} stops "
+            f"spec.trials.earlyStopping.{name}: trials end after {last} epochs, so the rung at {asha.grace_epochs} stops "
             "none: lower graceEpochs"
         )
     if trials < asha.reduction_factor:
         notes.append(
-            f"spec.trials.earlyStopping.asha: with {trials} trial(s) and reductionFactor {asha.reduction_factor} "
+            f"spec.trials.earlyStopping.{name}: with {trials} trial(s) and reductionFactor {asha.reduction_factor} "
             "hardly any is stopped"
         )
     return notes

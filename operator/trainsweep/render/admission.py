@@ -150,8 +150,12 @@ def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, names
     if place.scheme != "s3":
         out.append(Problem(reason, "spec.storage.uri", "must start with s3:// in a cluster"))
     prefixes = [p.replace("{namespace}", namespace) for p in class_spec.storage.allowed_prefixes] if class_spec else []
+    allowed = ", ".join(prefixes) if prefixes else "none"
+    warm = spec.search.warm_start
+    if warm is not None and not any(within(warm.run_uri, prefix) for prefix in prefixes):
+        message = f"{warm.run_uri} lies below no prefix that the class allows ({allowed})"
+        out.append(Problem(reason, "spec.search.warmStart.runURI", message))
     if not any(within(storage.uri, prefix) for prefix in prefixes):
-        allowed = ", ".join(prefixes) if prefixes else "none"
         out.append(
             Problem(reason, "spec.storage.uri", f"{storage.uri} lies below no prefix that the class allows ({allowed})")
         )

@@ -112,6 +112,24 @@ def test_prefixes_are_compared_segment_by_segment(uri, fine):
     assert set(found) <= {"spec.storage.uri"}
 
 
+@pytest.mark.parametrize(
+    ("uri", "fine"),
+    [
+        ("s3://bucket/team-a/ns/name/v1-0123456789abcdef", True),
+        ("s3://bucket/team-b/ns/name/v1-0123456789abcdef", False),
+        ("s3://bucket/team-a/../team-b/x", False),
+        ("s3://bucket/team-a-evil/x", False),
+        ("file:///etc/passwd", False),
+    ],
+)
+def test_a_warm_start_reads_only_below_the_prefixes(uri, fine):
+    sweep_class = klass(storage={"allowedPrefixes": ["s3://bucket/{namespace}"]})
+    spec = raw(storage={"uri": "s3://bucket/team-a"})
+    spec["search"] = {**spec["search"], "algorithm": {"tpe": {}}, "warmStart": {"runURI": uri}}
+    found = problems(spec, sweep_class)
+    assert found == ({} if fine else {"spec.search.warmStart.runURI": Reason.STORAGE_NOT_ALLOWED})
+
+
 def test_without_a_class_no_storage_is_allowed():
     assert problems(raw(), None) == {"spec.storage.uri": Reason.STORAGE_NOT_ALLOWED}
 

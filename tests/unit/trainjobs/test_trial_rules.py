@@ -10,22 +10,27 @@ from tests.unit.trainjobs.builders import Place
 
 pytest.importorskip("ray.tune")
 
-from trainjobs.records import Records
+from trainjobs.stopping import StopRules, Watch
 from trainjobs.trial import KEY, ReportError, check_report
-from trainjobs.tunerun import Recorder, RecordSearcher, Rungs, StopRules, Watch
+from trainjobs.tunerun import Recorder, RecordSearcher
 
 
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
         ({"acc": 1, "epoch": 1}, "reported: acc, epoch; expected: loss"),
+        ({"acc": 1, "los": 1.0}, "reported: acc, los; expected: loss (is los meant?)"),
+        ({"Loss": 1.0}, "expected: loss (is Loss meant?)"),
+        ({"acc": 1}, "Ray's asynchronous validation never reach the search"),
         ({}, "reported: nothing; expected: loss"),
-        ({"loss ": 1.0}, "reported: 'loss '; expected: loss"),
+        ({"loss ": 1.0}, "reported: 'loss '; expected: loss (is 'loss ' meant?)"),
         ({"loss": math.nan}, "expected: a finite number"),
         ({"loss": math.inf}, "expected: a finite number"),
         ({"loss": "0.3"}, "expected: a finite number"),
         ({"loss": True}, "expected: a finite number"),
         ({"loss": None}, "expected: a finite number"),
+        ({"loss": -math.inf}, "reported: loss = -inf; expected: a finite number"),
+        ({"loss": [0.3]}, "reported: loss = [0.3]; expected: a finite number"),
         ({"loss": 1.0}, "expected: epoch"),
         ({"loss": 1.0, "epoch": 1.5}, "expected: epoch"),
         ({"loss": 1.0, "epoch": "1"}, "expected: epoch"),
@@ -43,85 +48,13 @@ def test_where_nothing_hangs_on_epochs_reports_are_counted():
     assert check_report({"loss": 1, "epoch": 7.0}, "loss", False, 3) == {"loss": 1, "epoch": 7}
 
 
-def test_c8_any_metric_name_works():
+def test_C8_any_metric_name_works():
     name = "metrics/mAP50-95(B)"
     assert check_report({name: 0.5, "epoch": 1}, name, True, 1)[name] == 0.5
 
 
 def tune_trial(index):
     return SimpleNamespace(trial_id=f"id{index}", config={KEY: {"index": index, "trial": f"t{index:04d}"}})
-
-
-def asha(tmp_path, **changes):
-    early = {"asha": {"maxEpochs": 9, "graceEpochs": 1, "reductionFactor": 3, **changes}}
-    place = Place(tmp_path, trials={"count": 4, "earlyStopping": early})
-    for index in range(4):
-        place.records.propose(index, {"x": index / 10})
-    return place, Rungs(place.sweep, place.records)
-
-
-def feed(rungs, index, epoch, value):
-    return rungs.on_trial_result(None, tune_trial(index), {"epoch": epoch, "loss": value})
-
-
-def test_asha_stops_the_worse_and_remembers_whom(tmp_path):
-    place, rungs = asha(tmp_path)
-    for index in range(4):
-        rungs.on_trial_add(None, tune_trial(index))
-    assert feed(rungs, 0, 1, 0.1) == "CONTINUE"
-    assert feed(rungs, 1, 1, 0.9) == "STOP"
-    assert feed(rungs, 2, 1, 0.05) == "CONTINUE"
-    assert rungs.stopped == {1}
-    assert feed(rungs, 0, 2, 5.0) == "CONTINUE"  # between two rungs nothing is decided
-    assert feed(rungs, 0, 9, 0.1) == "STOP"
-    assert rungs.stopped == {1}, "a trial that reached maxEpochs is complete, not stopped early"
-    assert place.records.get(1).rungs == {"1": 0.9}
-
-
-def test_a_later_attempt_decides_with_the_rungs_of_the_earlier(tmp_path):
-    place, rungs = asha(tmp_path)
-    rungs.on_trial_add(None, tune_trial(0))
-    feed(rungs, 0, 1, 0.1)
-    place.records.flush()
-    records = Records(place.store, place.sweep)
-    records.load()
-    later = Rungs(place.sweep, records)
-    for index in (0, 1):
-        later.on_trial_add(None, tune_trial(index))
-    assert feed(later, 1, 1, 0.9) == "STOP"
-    # The resumed trial reports above a rung that it has passed before: that rung is not decided again.
-    assert feed(later, 0, 2, 50.0) == "CONTINUE"
-
-
-def rules(tmp_path, targets=None, **changes):
-    place = Place(tmp_path, **changes)
-    watch = Watch()
-    return StopRules(place.sweep, watch, targets or {}, {"id0": 0, "id1": 1}), watch
-
-
-def test_stop_rules_of_a_trial(tmp_path):
-    stop, watch = rules(tmp_path, trials={"count": 4, "stop": {"maxEpochs": 3, "metricThreshold": 0.1}})
-    assert not stop("id0", {"epoch": 2, "loss": 0.2})
-    assert stop("id0", {"epoch": 3, "loss": 0.2})
-    assert stop("id1", {"epoch": 1, "loss": 0.1})
-    assert watch.completed == {0, 1}
-    assert not stop.stop_all()
-
-
-def test_the_goal_ends_the_sweep(tmp_path):
-    stop, watch = rules(tmp_path, objective={"metric": "loss", "mode": "Minimize", "goal": 0.1})
-    assert not stop("id0", {"epoch": 1, "loss": 0.11})
-    assert stop("id0", {"epoch": 2, "loss": 0.1})
-    assert (watch.goal, stop.stop_all(), watch.completed) == (True, True, {0})
-
-
-def test_a_mended_trial_knows_its_target_only(tmp_path):
-    stop, watch = rules(
-        tmp_path, targets={0: 4}, objective={"metric": "loss", "mode": "Minimize", "goal": 0.1}, trials={"count": 4}
-    )
-    assert not stop("id0", {"epoch": 3, "loss": 0.01})
-    assert stop("id0", {"epoch": 4, "loss": 0.01})
-    assert not watch.goal
 
 
 def test_the_searcher_replays_what_is_recorded_and_begins_nothing_after_a_stop(tmp_path):
@@ -131,7 +64,7 @@ def test_the_searcher_replays_what_is_recorded_and_begins_nothing_after_a_stop(t
     assert searcher.suggest("a")["parameters"] == {"x": 0.125}
     new = searcher.suggest("b")
     assert new[KEY] == {"index": 2, "trial": "t0002", "configHash": place.records.get(2).config_hash}
-    assert new["parameters"] == place.records.get(2).parameters == place.sweep.space.propose(2)
+    assert new["parameters"] == place.records.get(2).parameters == place.sweep.proposals.propose(2)
     watch.stopping.set()
     assert searcher.suggest("c") == "FINISHED"
 
@@ -172,6 +105,7 @@ def test_how_trials_end(tmp_path, monkeypatch):
     states = [r.state for r in place.records]
     assert states == ["Failed", "Running", "EarlyStopped", "Succeeded"]
     assert place.records.get(0).error == "reported: a; expected: loss"
+    assert [r.order for r in place.records] == [1, None, 2, 3], "results are numbered as the search is told them"
     assert watch.checkpoints == {2: "train/t0002-0123456789/c"}
     assert watch.too_many_failed
     assert watch.stop.is_set()
@@ -179,5 +113,6 @@ def test_how_trials_end(tmp_path, monkeypatch):
 
 
 def test_tune_may_pickle_what_lives_in_the_driver(tmp_path):
-    stop, _ = rules(tmp_path)
+    place = Place(tmp_path)
+    stop = StopRules(place.sweep, place.records, Watch(), {}, {})
     assert pickle.loads(pickle.dumps(stop)) == "StopRules"  # noqa: S301 - our own bytes
