@@ -25,6 +25,14 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
         lambda n: "s3://bucket/"[:n].ljust(n, "a"),
         "s3a://b/p",
     ),
+    r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?$": (
+        lambda n: "s3://bucket/"[:n].ljust(n, "a"),
+        "",
+    ),
+    r"^(arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+)?$": (
+        lambda n: "arn:aws:iam::111122223333:role/".ljust(n, "a"),
+        "arn:aws:iam::1111:role/x",
+    ),
     r"^(https?://[^\s/?#@]+)?/?$": (lambda n: "http://".ljust(n, "a"), "ftp://x"),
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$": (_repeat("a"), "-a"),
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$": (_repeat("a"), "-a"),

@@ -233,6 +233,18 @@ CASES: dict[Key, Case] = {
             {"checkpoints": {"require": "AllReported", "retention": {"perTrial": 1}}},
         ),
     ),
+    (
+        "checkpoints.export",
+        "goes only with checkpoints that are proven: set require to BestTrial, AllSucceeded or AllReported",
+    ): Case(
+        "checkpoints.export",
+        ({"checkpoints": {"require": "None", "export": {"uri": "s3://models/digits"}}},),
+        (
+            {"checkpoints": {"require": "BestTrial", "export": {"uri": "s3://models/digits"}}},
+            {"checkpoints": {"export": {"uri": "s3://models"}}},
+            {"checkpoints": {"require": "None"}},
+        ),
+    ),
     ("failurePolicy.backoff.initialSeconds", "must not be greater than maxSeconds"): Case(
         "failurePolicy.backoff.initialSeconds",
         ({"failurePolicy.backoff": {"initialSeconds": 11, "maxSeconds": 10}},),

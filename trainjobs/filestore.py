@@ -119,6 +119,24 @@ class FileStore(Store):
         """See Store."""
         shutil.rmtree(self._path(prefix), ignore_errors=True)
 
+    def copy_to(self, key: str, target: Store, name: str) -> None:
+        """See Store."""
+        if not isinstance(target, FileStore):
+            raise denied(f"a run in a folder is exported to a folder, not to {target.location.uri}")
+        path = target._path(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+            with os.fdopen(handle, "wb") as out, self._path(key).open("rb") as source:
+                shutil.copyfileobj(source, out, _CHUNK)
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(temporary, path)
+        except PermissionError as error:
+            raise denied(f"cannot write {path}: {error.strerror}") from None
+        except OSError as error:
+            raise unavailable(f"cannot copy {key} to {path}: {error.strerror}") from None
+
     def filesystem(self) -> tuple[Any, str]:
         """See Store."""
         from pyarrow.fs import LocalFileSystem

@@ -6,25 +6,14 @@ One worker: `trainsweep-manifest.json`. Several: rank 0 writes that name for its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from trainjobs.checksums import checksums_of
-from trainsweep.contract import layout
 from trainsweep.contract.documents import FileEntry, Manifest
+from trainsweep.contract.manifests import is_manifest, manifest_name
 
-_NAME = re.compile(r"^trainsweep-manifest(-rank[1-9][0-9]{0,4})?\.json$")
-
-
-def manifest_name(rank: int) -> str:
-    """File name of a rank's manifest."""
-    return layout.MANIFEST if rank == 0 else f"trainsweep-manifest-rank{rank}.json"
-
-
-def is_manifest(name: str) -> bool:
-    """Whether a file of a checkpoint is a manifest."""
-    return _NAME.match(name) is not None
+__all__ = ["is_manifest", "manifest_name", "pieces", "write_manifest"]
 
 
 def pieces(path: Path) -> Iterator[bytes]:

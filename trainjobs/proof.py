@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from trainjobs import leftovers, mend
+from trainjobs.export import export
 from trainjobs.outcome import GOOD, DriverError
 from trainjobs.patience import patiently
 from trainjobs.pulse import Pulse
@@ -73,6 +74,7 @@ class Proof:
                 message = f"lost, and training it again failed: {', '.join(self.lost)}"
                 break
         if self.verified and outcome in GOOD:
+            self._export(settlement)
             self._retain()
         if self.verified:
             leftovers.clear(self.store, self._sweep, self.records, settlement.states)
@@ -158,6 +160,15 @@ class Proof:
         if self.pulse.stop is not None:
             return new_outcome, new_reason, new_message
         return outcome, reason, message
+
+    def _export(self, settlement: Settlement) -> None:
+        if not self._sweep.file.export_uri or self.pulse.stop is not None:
+            return
+        self.pulse.enter(Phase.EXPORTING, self._sweep.file.export_uri)
+        try:
+            export(self.store, self._sweep, self.records, settlement)
+        except DriverError as error:
+            logger.error("the export: %s", error.message)  # the operator says that there is no word of it
 
     def _retain(self) -> None:
         keep = self._sweep.spec.checkpoints.retention.keep_trials

@@ -18,6 +18,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from trainjobs.s3copy import copy_object
 from trainjobs.store import Entry, Store, StoreError, Upload, denied, probe_filesystem, unavailable
 from trainsweep.contract.layout import Location
 
@@ -258,6 +259,24 @@ class S3Store(Store):
                     raise
 
         self._call(f"aborting the upload of {upload.key} (s3:AbortMultipartUpload)", call)
+
+    def copy_to(self, key: str, target: Store, name: str) -> None:
+        """See Store. The copy is made by the server: nothing of it goes through this machine."""
+        if not isinstance(target, S3Store):
+            raise denied(f"a run in S3 is exported to S3, not to {target.location.uri}")
+        source = (self.location.bucket, self._key(key))
+        where = (target.location.bucket, target._key(name))
+
+        def call() -> None:
+            try:
+                # Other stores do not all know the checksums that AWS makes of a copy.
+                copy_object(self.client, source, where, checksums=not self.endpoint)
+            except ClientError as error:
+                if error.response.get("Error", {}).get("Code") in _ABSENT:
+                    raise denied(f"{key} is gone: nothing can be copied") from None
+                raise
+
+        self._call(f"copying {key} to {target.location.uri}/{name}", call)
 
     def filesystem(self) -> tuple[Any, str]:
         """See Store.

@@ -18,6 +18,7 @@ from trainjobs.store import Entry, Store
 from trainjobs.sweep import Sweep
 from trainsweep.contract import layout
 from trainsweep.contract.documents import Best, FileEntry, Manifest, Outcome, Owed, Receipt, TrialRecord
+from trainsweep.contract.manifests import manifest_problems
 from trainsweep.contract.owed import (
     RESUMABLE_OUTCOMES,
     Committed,
@@ -140,24 +141,19 @@ def look(store: Store, checkpoint: str, trial: str, *, read: bool = False) -> tu
     def harm(name: str, problem: str) -> None:
         damaged.append(Damage(trial, checkpoint, name, problem))
 
+    manifests: dict[str, Manifest | None] = {}
     for name in sorted(n for n in listed if is_manifest(n)):
         data = store.get(listed[name].key) or b""
         try:
-            manifest = Manifest.model_validate_json(data)
+            manifest = manifests[name] = Manifest.model_validate_json(data)
         except ValidationError:
-            harm(name, "WrongChecksum")
+            manifests[name] = None
             continue
         size, sums = checksums_of([data])
         files[name] = FileEntry(path=name, size=size, checksums=sums)
         files.update({entry.path: entry for entry in manifest.files})
-        if name == layout.MANIFEST:
-            # A rank whose upload never came leaves no trace but its absence.
-            for rank in range(1, manifest.world_size):
-                other = f"trainsweep-manifest-rank{rank}.json"
-                if other not in listed:
-                    harm(other, "Absent")
-    if layout.MANIFEST not in listed and any(is_manifest(n) for n in listed):
-        harm(layout.MANIFEST, "Absent")
+    for name, problem in manifest_problems(listed, manifests):
+        harm(name, problem)
     for name, entry in files.items():
         if name not in listed:
             harm(name, "Absent")

@@ -90,6 +90,10 @@ class Store(ABC):
         """Removes objects; those that do not exist are no error."""
 
     @abstractmethod
+    def copy_to(self, key: str, target: Store, name: str) -> None:
+        """Copies an object into another store of the same kind, where the bytes are, under another key."""
+
+    @abstractmethod
     def filesystem(self) -> tuple[Any, str]:
         """The pyarrow file system for Tune and Train, and the run's path in it."""
 

@@ -15,6 +15,7 @@ class Condition(StrEnum):
     CLUSTER_READY = "ClusterReady"
     TRIALS_FINISHED = "TrialsFinished"
     CHECKPOINTS_VERIFIED = "CheckpointsVerified"
+    EXPORTED = "Exported"  # absent without checkpoints.export
     RELEASED = "Released"  # all pods of the last attempt are gone
     SUSPENDED = "Suspended"  # absent unless it applies
     DASHBOARD_PROTECTED = "DashboardProtected"
@@ -82,6 +83,11 @@ class Reason(StrEnum):
     STORE_UNREADABLE = "StoreUnreadable"
     STORE_DENIED = "StoreDenied"
     WAITING_FOR_RECEIPT = "WaitingForReceipt"
+    # Exported
+    EXPORTED = "Exported"
+    EXPORT_FAILED = "ExportFailed"
+    EXPORT_UNVERIFIED = "ExportUnverified"
+    NOT_EXPORTED = "NotExported"
     # Released
     RELEASED = "Released"
     RELEASED_AFTER_HOLD = "ReleasedAfterHold"

@@ -80,6 +80,17 @@ class Retention(ApiModel):
     )
 
 
+class Export(ApiModel):
+    """A copy of the best proven checkpoint for those who use the model."""
+
+    uri: str = Field(
+        max_length=512,
+        pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?$",
+        description="s3://bucket/prefix; the copy lies below it under namespace/name/run. In the region and at the "
+        "endpoint of storage, below a prefix that the class allows.",
+    )
+
+
 class Checkpoints(ApiModel):
     """What is owed, how it is proven and what is kept."""
 
@@ -89,6 +100,11 @@ class Checkpoints(ApiModel):
     )
     verify: Verify = Field(default_factory=Verify, description="The second look.")
     retention: Retention = Field(default_factory=Retention, description="Which checkpoints are kept.")
+    export: Export | None = Field(
+        default=None,
+        description="Where the driver copies the best proven checkpoint, with its manifest; the copy is verified too. "
+        "Absent: nowhere.",
+    )
 
     rules: ClassVar = (
         Rule(
@@ -96,6 +112,11 @@ class Checkpoints(ApiModel):
             "self.require == 'BestTrial'",
             "goes only with require BestTrial: the other policies owe more than it keeps",
             ".retention.keepTrials",
+        ),
+        Rule(
+            "!has(self.export) || !has(self.require) || self.require != 'None'",
+            "goes only with checkpoints that are proven: set require to BestTrial, AllSucceeded or AllReported",
+            ".export",
         ),
     )
 

@@ -117,6 +117,12 @@ class CheckpointsStatus(StatusModel):
         default="", max_length=32, description="How the training ended as the receipt says, such as Completed."
     )
     verified_at: Time | None = Field(default=None, description="When the owed set was proven.")
+    export_uri: str = Field(
+        default="",
+        alias="exportURI",
+        max_length=2048,
+        description="Where the copy of the best checkpoint lies, once it is proven too.",
+    )
 
 
 class PendingStatus(StatusModel):

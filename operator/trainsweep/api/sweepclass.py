@@ -41,6 +41,14 @@ class ClassStorage(ApiModel):
         max_length=16,
         description="Endpoints of S3-compatible stores that a sweep may name, exactly.",
     )
+    verifier_role_arn: str = Field(
+        default="",
+        alias="verifierRoleARN",
+        max_length=612,
+        pattern=r"^(arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+)?$",
+        description="Role that the operator assumes to read the runs of this class, with the sweep's namespace as session "
+        "tag kubernetes-namespace; absent: the operator's own identity.",
+    )
     credentials_secret: str = Field(
         default="",
         max_length=253,

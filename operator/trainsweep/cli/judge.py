@@ -13,9 +13,10 @@ from pathlib import Path
 
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.documents import Control, Phase, Progress, StopRequest, SweepRef, Verdict
-from trainsweep.core.model import Proof, Settlement
+from trainsweep.core.model import ExportLook, Proof, Settlement
 from trainsweep.core.verification import verdict_of
 from trainsweep.runtime.documents_reader import read_progress
+from trainsweep.runtime.export_look import look_at_export
 from trainsweep.runtime.inventory import look as second_look
 from trainsweep.runtime.store import Store, StoreError
 from trainsweep.runtime.verify import Target, in_thread
@@ -44,6 +45,11 @@ def look(store: Store, target: Target, digest: str = "", *, inventory: bool = Fa
     return asyncio.run(
         second_look(store, target, digest=digest, inventory=inventory, run=in_thread, apart=INVENTORY_APART)
     )
+
+
+def look_at_copy(store: Store, copies: Store, target: Target) -> ExportLook:
+    """One look at an export; it never raises."""
+    return asyncio.run(look_at_export(store, copies, target, in_thread))
 
 
 @dataclass

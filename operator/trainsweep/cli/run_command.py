@@ -23,7 +23,7 @@ from trainsweep.cli import show
 from trainsweep.cli.environment import process_environment
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.cli.inputs import Input, read_input
-from trainsweep.cli.judge import Judge, target_of
+from trainsweep.cli.judge import Judge, look_at_copy, target_of
 from trainsweep.cli.live import View
 from trainsweep.contract.canonical import run_name
 from trainsweep.contract.documents import Control, End, Outcome, StoreRef, SweepFile, SweepRef
@@ -35,9 +35,10 @@ from trainsweep.contract.layout import (
     attempt_id,
     attempt_key,
     parse_attempt_id,
+    parse_uri,
     run_location,
 )
-from trainsweep.core.model import Proof, Settlement
+from trainsweep.core.model import ExportState, Proof, Settlement
 from trainsweep.plan.local import LocalPlan, Machine, local_plan
 from trainsweep.runtime.documents_reader import read_end
 from trainsweep.runtime.store import Store, StoreError
@@ -48,6 +49,8 @@ STOP_MARGIN = 60.0
 NOW_SECONDS = 15.0
 """How long a driver that is told to end now may take."""
 DEFAULT_STORAGE = "trainsweep-runs"
+EXPORTS = "exports"
+"""Folder beside the namespaces for the exports of local runs."""
 GOOD = (Outcome.COMPLETED, Outcome.GOAL_REACHED)
 
 
@@ -117,6 +120,7 @@ def prepare(found: Input, storage: str | None, concurrent: int | None = None) ->
             endpoint_url=(spec.storage.endpoint_url or None) if own else None,
         ),
         spec=_with_concurrency(spec.model_dump(mode="json", by_alias=True), concurrent),
+        export_uri=export_uri(found, location),
         deadline_at=time.time() + limit if (limit := _seconds(found)) else None,
         trial_resource=None,
     )
@@ -128,6 +132,19 @@ def prepare(found: Input, storage: str | None, concurrent: int | None = None) ->
 
 def _with_concurrency(spec: dict[str, Any], concurrent: int | None) -> dict[str, Any]:
     return spec if concurrent is None else {**spec, "trials": {**spec["trials"], "maxConcurrent": concurrent}}
+
+
+def export_uri(found: Input, location: Location) -> str | None:
+    """Where a local run exports to: as the sweep says from S3, beside the runs from a folder."""
+    export = found.spec.checkpoints.export
+    if export is None:
+        return None
+    uri = export.uri
+    if location.scheme == "file":
+        # Below the storage, not below the run: a copy that goes with its original is none.
+        root = location.uri.removesuffix(f"/{found.namespace}/{found.name}/{run_name(found.raw)}")
+        uri = f"{root}/{EXPORTS}"
+    return run_location(uri, found.namespace, found.name, run_name(found.raw)).uri
 
 
 def _seconds(found: Input) -> int | None:
@@ -211,6 +228,18 @@ def _interrupt(process: subprocess.Popen[bytes], judge: Judge, times: int, grace
         process.kill()
 
 
+def _exported(prepared: Prepared, judge: Judge) -> dict[str, str]:
+    """What became of the export, where one was asked for: for the summary, it changes no verdict."""
+    uri, ref = prepared.file.export_uri, prepared.file.store
+    if uri is None:
+        return {}
+    found = look_at_copy(
+        prepared.store, open_store(parse_uri(uri), ref.region or "", ref.endpoint_url or ""), judge.target
+    )
+    proven = found.state is ExportState.PROVEN
+    return {"exported": found.uri if proven else f"{found.state.value}: {found.message}"}
+
+
 def result(prepared: Prepared, code: int, judge: Judge) -> tuple[Exit, dict[str, Any]]:
     """The verdict of the whole: the driver's end and the second look must both be good."""
     end: End | None = None
@@ -232,6 +261,7 @@ def result(prepared: Prepared, code: int, judge: Judge) -> tuple[Exit, dict[str,
     elif not verified and settled.message:
         problem = f"{problem}; {settled.message}" if problem else settled.message
     out = show.summary(prepared.location, prepared.file.attempt_id, settled)
+    out |= _exported(prepared, judge) if verified and ended_well else {}
     out |= {
         "outcome": str(end.outcome) if end else "Unknown",
         "reason": end.reason if end else "",

@@ -54,6 +54,10 @@ def show_status(console: Console, name: str, status: TrainSweepStatus) -> None:
         owed = status.checkpoints
         proven = f"{owed.verified} of {owed.required} owed checkpoints, {owed.files} files, {owed.bytes} bytes"
         console.print(f"proven      {proven}; receipt {owed.receipt_digest[:12] or '-'}", markup=False)
+    exported = condition(status, Condition.EXPORTED)
+    if exported is not None:
+        words = status.checkpoints.export_uri or f"{exported.reason}: {exported.message}"
+        console.print(f"exported    {words}", markup=False)
     for missing in status.checkpoints.missing:
         console.print(f"missing     {missing}", markup=False)
     if status.run_uri:

@@ -94,6 +94,8 @@ class SweepFile(Document):
     spec: dict[str, Any]
     deadline_at: float | None = None
     """Unix seconds at which the driver must have ended well by itself; None = no deadline."""
+    export_uri: Annotated[str, Field(max_length=1024)] | None = None
+    """Where the best proven checkpoint is copied: `<export.uri>/<namespace>/<name>/<run>`, reached as `store` is."""
     trial_resource: str | None = "trial_slot"
     """Ray resource that trial drivers hold on the head; None on a laptop (they then take no CPU)."""
 
@@ -139,6 +141,7 @@ class Phase(StrEnum):
     STOPPING = "Stopping"
     SETTLING = "Settling"
     WAITING_FOR_VERDICT = "WaitingForVerdict"
+    EXPORTING = "Exporting"
     MENDING = "Mending"
     ENDED = "Ended"
 
@@ -196,10 +199,13 @@ class Start(Document):
 
 
 class Checksum(Document):
-    """A checksum as stores say it: base64 of the big-endian digest of the whole object."""
+    """A checksum as stores say it: base64 of the big-endian digest of the whole object.
 
-    algorithm: Literal["SHA256", "SHA1", "CRC32", "CRC32C", "CRC64NVME"]
-    value: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{6,64}={0,2}$")]
+    Any algorithm: one that a reader does not know is no fault of the document, it is compared where a store keeps it too.
+    """
+
+    algorithm: Annotated[str, Field(pattern=r"^[A-Z0-9]{2,16}$")]
+    value: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{6,96}={0,2}$")]
 
 
 class FileEntry(Document):
@@ -207,7 +213,7 @@ class FileEntry(Document):
 
     path: Key
     size: Annotated[int, Field(ge=0, le=5 * 2**40)]
-    checksums: Annotated[list[Checksum], Field(max_length=5)] = []
+    checksums: Annotated[list[Checksum], Field(max_length=12)] = []
 
 
 class Manifest(Document):
@@ -216,7 +222,7 @@ class Manifest(Document):
     contract_version: int = CONTRACT_VERSION
     config_hash: Annotated[str, Field(pattern=r"^[0-9a-f]{10}$")]
     step: Annotated[int, Field(ge=0)]
-    world_size: Annotated[int, Field(ge=1)] = 1
+    world_size: Annotated[int, Field(ge=1, le=100_000)] = 1
     files: Annotated[list[FileEntry], Field(max_length=10_000)]
 
 
@@ -264,6 +270,29 @@ class End(Document):
     ended_at: Number
     verified: bool = False
     exit_code: int = 0
+
+
+class ExportRecord(Document):
+    """`attempts/<id>/export.json`, write-once, and `export.json` beside the copy, which is written after all its files."""
+
+    contract_version: int = CONTRACT_VERSION
+    attempt_id: AttemptId
+    state: Literal["Copied", "Failed"]
+    message: Text = ""
+    source_uri: Annotated[str, Field(max_length=2048)]
+    """The run's prefix."""
+    export_uri: Annotated[str, Field(max_length=2048)]
+    checkpoint: Key
+    """Key of the checkpoint's directory, relative to the run."""
+    folder: Key
+    """The same of its copy, relative to the export's place."""
+    trial: TrialId
+    step: Annotated[int, Field(ge=0)]
+    metric: Annotated[str, Field(max_length=256)]
+    value: Number | None = None
+    parameters: Parameters = {}
+    exported_at: Number
+    files: Annotated[list[FileEntry], Field(max_length=10_000)] = []
 
 
 END_LINE = "trainsweep-end: "

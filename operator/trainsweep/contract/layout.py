@@ -22,6 +22,9 @@ SNAPSHOT = "checkpoint_manager_snapshot.json"
 MANIFEST = "trainsweep-manifest.json"
 """The manifest inside each checkpoint directory: name, size and checksums of every file beside it."""
 
+EXPORT = "export.json"
+"""The driver's word on an export: under its attempt, and at the head of the copy, where it is written last."""
+
 START, END, DRIVER_LOG = "start.json", "end.json", "driver.log"
 
 _ATTEMPT = re.compile(r"^(\d{1,3})-([0-9a-f]{8})$")
@@ -94,6 +97,11 @@ def parse_uri(uri: str) -> Location:
 def run_location(uri: str, namespace: str, name: str, run: str) -> Location:
     """The run's prefix below the storage URI."""
     return parse_uri(uri).child(namespace, name, run)
+
+
+def export_folder(checkpoint: str) -> str:
+    """Where a checkpoint's copy lies below the export's place: its trial's run and its own name, so no two can mix."""
+    return "/".join(checkpoint.split("/")[-2:])
 
 
 def attempt_id(number: int, sweep_uid: str) -> str:

@@ -105,3 +105,17 @@ def owed_checkpoints(
             if trial.state in ("Running", "Proposed") and trial.checkpoints:
                 add(trial, trial.checkpoints[-1])
     return sorted(owed.values(), key=lambda o: (o.trial, o.step, o.checkpoint))
+
+
+def best_owed(owed: Iterable[tuple[str, float | None]], mode: str) -> str | None:
+    """The owed checkpoint that is exported: the best by value, the first by name among equals; None where none has one.
+
+    Args:
+        owed: keys of the owed checkpoints with their values.
+        mode: `Minimize` or `Maximize`.
+    """
+    winner: tuple[str, float] | None = None
+    for key, value in sorted(owed, key=lambda o: o[0]):
+        if value is not None and math.isfinite(value) and (winner is None or better(value, winner[1], mode)):
+            winner = (key, value)
+    return winner[0] if winner else None

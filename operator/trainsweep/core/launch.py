@@ -107,6 +107,7 @@ def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
     draft.condition(Condition.TRIALS_FINISHED, False, Reason.NOT_STARTED)
     draft.condition(Condition.CHECKPOINTS_VERIFIED, None, Reason.WAITING_FOR_RECEIPT)
     draft.drop_condition(Condition.RELEASED)
+    draft.drop_condition(Condition.EXPORTED)
     _dashboard(draft, body)
     draft.state(Reason.STARTING, f"Attempt {number} is being started.")
     draft.event(Reason.STARTING, f"Starting attempt {number} as RayJob {name}.")

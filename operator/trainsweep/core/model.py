@@ -155,12 +155,36 @@ class Settlement:
     files: int = 0
     bytes: int = 0
     missing: tuple[MissingFile, ...] = ()
+    advice: str = ""
+    """Why a file is gone, or soon will be, and what to do, as far as the store tells."""
     outcome: Outcome | None = None
     outcome_reason: str = ""
     outcome_message: str = ""
     trials: TrialCounts | None = None
     best: Best | None = None
     receipt_uri: str = ""
+    made_at: float = 0.0
+
+
+class ExportState(StrEnum):
+    """What is known of an export."""
+
+    PROVEN = "Proven"
+    FAILED = "Failed"  # the driver says so, or its copy is not as it should be
+    ABSENT = "Absent"  # the driver left no word on it
+    UNKNOWN = "Unknown"  # could not be read
+
+
+@dataclass(frozen=True)
+class ExportLook:
+    """The operator's own look at the copy of the best checkpoint."""
+
+    attempt_id: str
+    state: ExportState
+    message: str = ""
+    uri: str = ""
+    files: int = 0
+    bytes: int = 0
     made_at: float = 0.0
 
 
@@ -174,6 +198,8 @@ class StoreView:
     """The newest result of the background look at the current attempt."""
     settling: bool = False
     """A background look is under way."""
+    export: ExportLook | None = None
+    """The newest look at the current attempt's export."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +312,8 @@ class Settle:
     attempt_id: str
     digest: str = ""
     inventory: bool = False
+    export: bool = False
+    """Look at the attempt's export instead."""
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def _conditions(
     if (cluster is not None and cluster.head_ready is True and head_pod(pods) is not None) or progress is not None:
         draft.stamp_attempt("ready_at")
         draft.condition(Condition.CLUSTER_READY, True, Reason.CLUSTER_READY)
-        waiting = progress is not None and progress.phase in (Phase.WAITING_FOR_VERDICT, Phase.ENDED)
+        waiting = progress is not None and progress.phase in (Phase.WAITING_FOR_VERDICT, Phase.EXPORTING, Phase.ENDED)
         reason = Reason.TRIALS_FINISHED if waiting else Reason.TRIALS_RUNNING
         draft.condition(Condition.TRIALS_FINISHED, waiting, reason)
         if not draft.status.attempts[-1].stop_reason:

@@ -8,6 +8,7 @@ from trainsweep.contract.documents import FailureReason
 from trainsweep.core.conclude import conclude, last_said
 from trainsweep.core.draft import Draft
 from trainsweep.core.ends import Cause
+from trainsweep.core.export import settle_export
 from trainsweep.core.model import PatchRayJob, Proof, RayJobView, Settle, Settlement, Unreadable
 from trainsweep.core.sight import own_attempt
 from trainsweep.core.times import to_seconds
@@ -36,6 +37,9 @@ def settle(draft: Draft, spec: TrainSweepSpec) -> None:
             record_settlement(draft, found)
     decided = found is not None and (not _undecided(draft, found, ended) or _nothing_can_be_owed(draft, found))
     if found is not None and decided and _last_word_known(draft, found):
+        if draft.now < over and not settle_export(draft, spec, found, ended):
+            _extend_lease(draft, spec)
+            return
         conclude(draft, spec, found)
         return
     if draft.now >= (over if found is not None else over + FIRST_LOOK_SECONDS):

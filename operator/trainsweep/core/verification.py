@@ -60,9 +60,12 @@ def _condition(draft: Draft, found: Settlement, missing: list[str]) -> tuple[boo
             )
             return False, Reason.NOTHING_TO_VERIFY, message
         message = f"{found.verified} of {found.required} owed checkpoints, {found.files} files, {found.bytes} bytes."
+        if found.advice:
+            message += f" Beware: {found.advice}."
         return True, Reason.VERIFIED, message
     if found.proof is Proof.MISSING:
-        return False, Reason.FILES_MISSING, "; ".join(missing) or found.message
+        words = "; ".join(missing) or found.message
+        return False, Reason.FILES_MISSING, f"{found.advice}. {words}" if found.advice else words
     if found.proof is Proof.INVALID:
         return False, Reason.RECEIPT_INVALID, found.message
     reason = Reason.STORE_DENIED if found.denied else Reason.STORE_UNREADABLE

@@ -142,23 +142,25 @@ def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, names
                 "is empty, and the class has no default: set s3://bucket/prefix",
             )
         ]
-    try:
-        place = parse_uri(storage.uri)
-    except StorageURIError as error:
-        return [Problem(Reason.INVALID_SPEC, "spec.storage.uri", str(error))]
-    out = []
-    if place.scheme != "s3":
-        out.append(Problem(reason, "spec.storage.uri", "must start with s3:// in a cluster"))
+    places = {"spec.storage.uri": storage.uri}
+    if spec.checkpoints.export is not None:
+        places["spec.checkpoints.export.uri"] = spec.checkpoints.export.uri
+    if spec.search.warm_start is not None:
+        places["spec.search.warmStart.runURI"] = spec.search.warm_start.run_uri
     prefixes = [p.replace("{namespace}", namespace) for p in class_spec.storage.allowed_prefixes] if class_spec else []
-    allowed = ", ".join(prefixes) if prefixes else "none"
-    warm = spec.search.warm_start
-    if warm is not None and not any(within(warm.run_uri, prefix) for prefix in prefixes):
-        message = f"{warm.run_uri} lies below no prefix that the class allows ({allowed})"
-        out.append(Problem(reason, "spec.search.warmStart.runURI", message))
-    if not any(within(storage.uri, prefix) for prefix in prefixes):
-        out.append(
-            Problem(reason, "spec.storage.uri", f"{storage.uri} lies below no prefix that the class allows ({allowed})")
-        )
+    out = []
+    for path, uri in places.items():
+        try:
+            place = parse_uri(uri)
+        except StorageURIError as error:
+            words = str(error).replace("storage.uri", path.removeprefix("spec."))
+            out.append(Problem(Reason.INVALID_SPEC, path, words))
+            continue
+        if place.scheme != "s3":
+            out.append(Problem(reason, path, "must start with s3:// in a cluster"))
+        if not any(within(uri, prefix) for prefix in prefixes):
+            allowed = ", ".join(prefixes) if prefixes else "none"
+            out.append(Problem(reason, path, f"{uri} lies below no prefix that the class allows ({allowed})"))
     endpoint = storage.endpoint_url.rstrip("/")
     own = [str(_at(class_spec.defaults, "storage", "endpointURL") or "").rstrip("/")] if class_spec else []
     endpoints = [e.rstrip("/") for e in class_spec.storage.endpoints] if class_spec else []

@@ -104,7 +104,7 @@ def sweep_file(inp: RenderInput, max_concurrent: int) -> SweepFile:
     `max_concurrent` is what the pods can hold: a trial beyond it would wait for workers that cannot come, and its
     start-up time-outs would count as failures.
     """
-    spec = inp.spec
+    spec, export = inp.spec, inp.spec.checkpoints.export
     if max_concurrent != spec.trials.max_concurrent:
         spec = spec.model_copy(update={"trials": spec.trials.model_copy(update={"max_concurrent": max_concurrent})})
     return SweepFile(
@@ -119,6 +119,7 @@ def sweep_file(inp: RenderInput, max_concurrent: int) -> SweepFile:
         # A suspension is between the operator and the API: no driver starts under one.
         spec=spec.model_dump(mode="json", by_alias=True, exclude={"suspend"}),
         deadline_at=inp.deadline_at,
+        export_uri=run_location(export.uri, inp.namespace, inp.name, inp.run).uri if export else None,
         trial_resource=TRIAL_RESOURCE,
     )
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from trainsweep.api.resolve import SpecError
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.documents import SweepRef
-from trainsweep.contract.layout import Location, StorageURIError, parse_uri, within
+from trainsweep.contract.layout import Location, StorageURIError, parse_uri, run_location, within
 from trainsweep.core.model import ClassView, SweepView, Unreadable
 from trainsweep.core.resolved import resolved
+from trainsweep.runtime.s3_clients import Role
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class Access:
     endpoint: str
     spec: TrainSweepSpec
     expected_trials: int
+    role: Role | None = None
+    """The class's role that is assumed to read."""
+    export: Location | str | None = None
+    """Where the sweep exports to; text: why it must not be looked at."""
 
 
 def access_of(sweep: SweepView, sweep_class: ClassView | None) -> Access | Unreadable | None:
@@ -57,4 +62,26 @@ def access_of(sweep: SweepView, sweep_class: ClassView | None) -> Access | Unrea
         permitted.add(own["endpointURL"].rstrip("/"))
     if endpoint and endpoint not in permitted:
         return Unreadable(f"endpoint {endpoint} is not among those that class {sweep_class.name} allows", True)
-    return Access(ref, location, spec.storage.region, endpoint, spec, status.trials.expected)
+    role = Role(storage.verifier_role_arn, sweep.namespace) if storage.verifier_role_arn else None
+    return Access(
+        ref,
+        location,
+        spec.storage.region,
+        endpoint,
+        spec,
+        status.trials.expected,
+        role,
+        _export(spec, ref, allowed, sweep_class.name),
+    )
+
+
+def _export(spec: TrainSweepSpec, ref: SweepRef, allowed: list[str], class_name: str) -> Location | str | None:
+    if spec.checkpoints.export is None:
+        return None
+    try:
+        place = run_location(spec.checkpoints.export.uri, ref.namespace, ref.name, ref.run)
+    except StorageURIError as error:
+        return str(error)[:1024]
+    if place.scheme != "s3" or not any(within(place.uri, prefix) for prefix in allowed):
+        return f"{place.uri} lies below none of the prefixes that class {class_name} allows"
+    return place

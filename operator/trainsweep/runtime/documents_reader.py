@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from trainsweep.contract import CONTRACT_VERSION
-from trainsweep.contract.documents import Document, End, Manifest, Progress, Receipt, TrialRecord
-from trainsweep.contract.layout import END, PROGRESS, RECEIPT, TRIALS, attempt_key
+from trainsweep.contract.documents import Document, End, ExportRecord, Manifest, Progress, Receipt, TrialRecord
+from trainsweep.contract.layout import END, EXPORT, PROGRESS, RECEIPT, TRIALS, attempt_key
 from trainsweep.runtime.store import Store, StoreError
 
 PROGRESS_BYTES = 4 * 1024
@@ -24,7 +24,6 @@ MANIFEST_BYTES = 4 * 1024 * 1024
 SNAPSHOT_BYTES = 8 * 1024 * 1024
 TRIALS_BYTES = 32 * 1024 * 1024
 DEPTH = 32
-ATTEMPT_FILES = 2_000
 _MENDED = re.compile(r"receipt-(\d{1,3})\.json")
 _STRUCTURE = re.compile(rb'["\[\]{}]')
 _STRING_END = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -117,11 +116,20 @@ def read_end(store: Store, attempt_id: str) -> End:
     return found
 
 
+def read_export(store: Store, attempt_id: str) -> ExportRecord:
+    """The driver's word on an attempt's export."""
+    key = attempt_key(attempt_id, EXPORT)
+    found = parse(ExportRecord, store.get(key, RECEIPT_BYTES), key)
+    if found.attempt_id != attempt_id:
+        raise BadDocument(f"{key} speaks of attempt {found.attempt_id}")
+    return found
+
+
 def receipt_key(store: Store, attempt_id: str) -> str:
     """Key of an attempt's newest receipt: a mended one lies beside the one before, its sequence in its name."""
     folder = attempt_key(attempt_id, "")
     newest, best = attempt_key(attempt_id, RECEIPT), 0
-    for entry in store.listing(folder.rstrip("/"), ATTEMPT_FILES):
+    for entry in store.entries(folder.rstrip("/")):
         found = _MENDED.fullmatch(entry.key.removeprefix(folder))
         if found is not None and int(found[1]) > best:
             newest, best = entry.key, int(found[1])

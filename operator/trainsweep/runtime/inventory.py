@@ -7,21 +7,24 @@ and nothing is ever written to the store.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from trainsweep.api.workload import Depth
-from trainsweep.contract.documents import FileEntry, MissingFile, Owed
+from trainsweep.contract.documents import FileEntry, Manifest, Owed
 from trainsweep.contract.layout import MANIFEST, Location, relative_key
+from trainsweep.contract.manifests import manifest_problems
 from trainsweep.contract.owed import OwedCheckpoint, owed_checkpoints
 from trainsweep.core import settlement
 from trainsweep.core.model import Proof, Settlement
 from trainsweep.runtime.documents_reader import BadDocument, read_manifest
-from trainsweep.runtime.store import Absent, Entry, Store, StoreError
+from trainsweep.runtime.store import Absent, Store, StoreError, TooLarge
 from trainsweep.runtime.store_s3 import open_store
 from trainsweep.runtime.verify import (
-    CHECKPOINT_FILES,
+    MANIFESTS,
     Derived,
     Meter,
     Runner,
@@ -33,12 +36,15 @@ from trainsweep.runtime.verify import (
     derive,
     failed,
     in_thread,
-    manifest_keys,
+    is_manifest_key,
     verify_receipt,
 )
 
 APART_SECONDS = 15.0
 LISTINGS = 5
+CHECKPOINTS_AT_ONCE = 2
+BARE_FILES = 10_000
+"""Files of a checkpoint without a manifest."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -46,40 +52,61 @@ Sleep = Callable[[float], Awaitable[None]]
 class _Seen:
     derived: Derived
     owed: tuple[OwedCheckpoint, ...]
-    listings: tuple[tuple[str, tuple[Entry, ...]], ...]
+    prints: tuple[tuple[str, int, int, int], ...]
+    """Checkpoint, number of objects, bytes, and a digest of keys and sizes that does not depend on their order."""
 
 
-async def _see(store: Store, target: Target, run: Runner) -> _Seen:
-    derived = await derive(store, target, run)
+def _print(store: Store, checkpoint: str, meter: Meter) -> tuple[str, int, int, int]:
+    count = size = mixed = 0
+    for entry in store.entries(checkpoint):
+        meter.add(0)
+        count, size = count + 1, size + entry.size
+        mixed ^= int.from_bytes(hashlib.blake2b(f"{entry.key}\n{entry.size}".encode(), digest_size=16).digest(), "big")
+    return checkpoint, count, size, mixed
+
+
+async def _see(store: Store, target: Target, run: Runner, meter: Meter) -> _Seen:
+    derived = await derive(store, target, run, meter)
     # An attempt without a receipt did not end well: its unfinished trials can go on from their newest checkpoint.
     owed = owed_checkpoints(derived.states, target.require, target.mode, resumable=True)
-    listings: dict[str, tuple[Entry, ...]] = {}
+    prints: list[tuple[str, int, int, int]] = []
 
     async def one(item: OwedCheckpoint) -> None:
-        listings[item.checkpoint] = tuple(await run(store.listing, item.checkpoint, CHECKPOINT_FILES))
+        prints.append(await run(_print, store, item.checkpoint, meter))
 
     await bounded(owed, one)
-    return _Seen(derived, tuple(owed), tuple(sorted(listings.items())))
+    return _Seen(derived, tuple(owed), tuple(sorted(prints)))
 
 
-async def _files_of(
-    store: Store, checkpoint: str, listed: Sequence[Entry], run: Runner
-) -> tuple[list[FileEntry], list[str]]:
+def _files_of(
+    store: Store, checkpoint: str, meter: Meter
+) -> tuple[list[FileEntry], list[tuple[str, Literal["Absent", "WrongChecksum"]]]]:
     """The files that a checkpoint must have, and what is wrong with its manifests."""
-    keys = manifest_keys(listed, checkpoint)
+    keys: list[str] = []
+    bare: list[FileEntry] = []
+    for entry in store.entries(checkpoint):
+        meter.add(0)
+        if is_manifest_key(entry.key, checkpoint):
+            keys.append(entry.key)
+            bare.clear()
+        elif not keys:
+            bare.append(FileEntry(path=relative_key(entry.key[len(checkpoint) + 1 :]), size=entry.size))
+        if len(keys) > MANIFESTS or len(bare) > BARE_FILES:
+            raise TooLarge(f"{checkpoint} holds too many objects without a manifest that names them")
     if not keys:
         # Saved without our helper: what is listed is all that can be known of it.
-        return [FileEntry(path=relative_key(e.key[len(checkpoint) + 1 :]), size=e.size) for e in listed], []
+        return sorted(bare, key=lambda e: e.path), []
     files: dict[str, FileEntry] = {}
-    bad: list[str] = []
+    manifests: dict[str, Manifest | None] = {}
     for key in keys:
+        name = key[len(checkpoint) + 1 :]
         try:
-            manifest = await run(read_manifest, store, key)
+            manifest = manifests[name] = read_manifest(store, key)
         except (BadDocument, Absent):
-            bad.append(key[len(checkpoint) + 1 :])
+            manifests[name] = None
             continue
         files.update({e.path: e for e in manifest.files})
-    return list(files.values()), bad
+    return list(files.values()), manifest_problems(manifests, manifests)
 
 
 async def take_inventory(
@@ -97,10 +124,10 @@ async def take_inventory(
         StoreError: where it could not be read.
     """
     base = Settlement(target.attempt_id, "Inventory", "", Proof.UNKNOWN, made_at=time.time())
-    seen = await _see(store, target, run)
+    seen = await _see(store, target, run, meter)
     for _ in range(LISTINGS):
         await sleep(apart)
-        again = await _see(store, target, run)
+        again = await _see(store, target, run, meter)
         if again == seen:
             break
         seen = again
@@ -109,30 +136,27 @@ async def take_inventory(
         return Settlement(**{**base.__dict__, "reason": "StoreUnreadable", "message": message, "made_at": time.time()})
     told = {"trials": seen.derived.counts, "best": seen.derived.best}
     base = Settlement(**{**base.__dict__, **told})
-    listings = dict(seen.listings)
-    wanted: list[Owed] = []
-    missing: list[MissingFile] = []
-    for item in seen.owed:
-        files, bad = await _files_of(store, item.checkpoint, listings[item.checkpoint], run)
-        missing += [settlement.missing(item.trial, item.checkpoint, name, "WrongChecksum") for name in bad]
-        if bad:
-            continue
-        if not files:
-            missing.append(settlement.missing(item.trial, item.checkpoint, MANIFEST, "Absent"))
-            continue
-        wanted.append(Owed(trial=item.trial, step=item.step, value=item.value, checkpoint=item.checkpoint, files=files))
     tally = Tally()
-    with_sums = [o for o in wanted if all(f.checksums for f in o.files)]
-    bare = [o for o in wanted if not all(f.checksums for f in o.files)]
-    for part, depth in ((with_sums, target.depth), (bare, _no_deeper_than_sizes(target))):
-        done = await compare(store, part, depth, run, meter)
-        tally = Tally(
-            tally.verified + done.verified,
-            tally.files + done.files,
-            tally.bytes + done.bytes,
-            tally.missing + done.missing,
-        )
-    tally.missing = sorted([*tally.missing, *missing], key=lambda m: (m.trial, m.checkpoint, m.file))
+
+    async def one(item: OwedCheckpoint) -> None:
+        """One checkpoint at a time: what is known of its files is let go before the next ones are looked at."""
+        files, bad = await run(_files_of, store, item.checkpoint, meter)
+        if not files and not bad:
+            bad = [(MANIFEST, "Absent")]
+        if bad:
+            tally.missing += [settlement.missing(item.trial, item.checkpoint, name, why) for name, why in bad]
+            return
+        owed = Owed(trial=item.trial, step=item.step, value=item.value, checkpoint=item.checkpoint, files=files)
+        depth = target.depth if all(f.checksums for f in files) else _no_deeper_than_sizes(target)
+        done = await compare(store, [owed], depth, run, meter)
+        tally.verified += done.verified
+        tally.files += done.files
+        tally.bytes += done.bytes
+        tally.missing += done.missing
+        tally.advice = tally.advice or done.advice
+
+    await bounded(seen.owed, one, CHECKPOINTS_AT_ONCE)
+    tally.missing.sort(key=lambda m: (m.trial, m.checkpoint, m.file))
     return concluded(base, len(seen.owed), tally)
 
 

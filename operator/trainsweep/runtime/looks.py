@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trainsweep.contract.documents import End, Progress
-from trainsweep.core.model import Proof, Settle, Settlement, StoreView, Unreadable
+from trainsweep.contract.layout import Location
+from trainsweep.core.model import ExportLook, ExportState, Proof, Settle, Settlement, StoreView, Unreadable
 from trainsweep.runtime import documents_reader, inventory, verify
 from trainsweep.runtime.access import Access
 from trainsweep.runtime.crash import crash_point
+from trainsweep.runtime.export_look import look_at_export
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.metrics import Metrics
 from trainsweep.runtime.store import Absent, Denied, Store, StoreError
@@ -30,6 +32,8 @@ T = TypeVar("T")
 FRESH_SECONDS = 3.0
 PATIENCE_SECONDS = 3.0
 LOOKS, LOOKS_PER_NAMESPACE, READS_PER_ENDPOINT = 16, 4, 8
+EXPORT = "export"
+"""Name of the flight that looks at an export; those at receipts are named by digests."""
 NOT_ASKED = Unreadable("the store has not answered yet")
 
 
@@ -47,6 +51,7 @@ class _Sweep:
     reading: asyncio.Task[None] | None = None
     flights: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     settlement: Settlement | None = None
+    export: ExportLook | None = None
 
 
 class Looks:
@@ -101,20 +106,23 @@ class Looks:
             held.slow = not done
         progress = held.progress if held.read_at is not None else NOT_ASKED
         end = held.end if held.read_end or isinstance(held.end, Unreadable) else NOT_ASKED
-        return StoreView(progress, end if ended else None, held.settlement, bool(held.flights))
+        return StoreView(progress, end if ended else None, held.settlement, bool(held.flights), held.export)
 
     def start(self, key: SweepKey, access: Access, wanted: Settle) -> None:
         """Starts a second look, unless the same one is under way."""
         held = self._held(key, access, wanted.attempt_id)
-        if wanted.digest in held.flights:
-            return
-        held.flights[wanted.digest] = asyncio.create_task(self._look(key, held, access, wanted))
+        flight = EXPORT if wanted.export else wanted.digest
+        if flight not in held.flights:
+            held.flights[flight] = asyncio.create_task(self._look(key, held, access, wanted, flight))
 
     def refuse(self, key: SweepKey, uid: str, wanted: Settle, why: Unreadable) -> None:
         """Records that a look must not be made: the class does not allow the place."""
         held = self._sweeps.get(key)
         if held is None or (held.uid, held.attempt_id) != (uid, wanted.attempt_id):
             held = self._sweeps[key] = _Sweep(uid, wanted.attempt_id)
+        if wanted.export:
+            held.export = ExportLook(wanted.attempt_id, ExportState.UNKNOWN, why.message, made_at=time.time())
+            return
         held.settlement = Settlement(
             wanted.attempt_id,
             "Receipt",
@@ -144,6 +152,15 @@ class Looks:
             self._readers[endpoint] = ThreadPoolExecutor(READS_PER_ENDPOINT, thread_name_prefix="store-read")
         return self._readers[endpoint]
 
+    def _opened(self, access: Access, location: Location) -> Store:
+        return self._open(location, access.region, access.endpoint, access.role)
+
+    def _copies(self, access: Access) -> Store | str:
+        """The store of the export's place, or why it is not looked at."""
+        if not isinstance(access.export, Location):
+            return access.export or "the sweep exports nothing"
+        return self._opened(access, access.export)
+
     async def _read(self, key: SweepKey, held: _Sweep, access: Access, ended: bool) -> None:
         before = (held.progress, held.end)
         started = time.monotonic()
@@ -168,7 +185,7 @@ class Looks:
     ) -> tuple[Progress | Unreadable | None, End | Unreadable | None]:
         def guarded(read: Callable[[Store], T]) -> T | Unreadable | None:
             try:
-                return read(self._open(access.location, access.region, access.endpoint))
+                return read(self._opened(access, access.location))
             except Absent:
                 return None
             except StoreError as error:
@@ -181,7 +198,7 @@ class Looks:
         end = guarded(lambda store: documents_reader.read_end(store, attempt_id)) if ended else None
         return progress, end
 
-    async def _look(self, key: SweepKey, held: _Sweep, access: Access, wanted: Settle) -> None:
+    async def _look(self, key: SweepKey, held: _Sweep, access: Access, wanted: Settle, flight: str) -> None:
         spaces = self._by_namespace.setdefault(key.namespace, asyncio.Semaphore(LOOKS_PER_NAMESPACE))
         started = time.monotonic()
         meter = verify.Meter()
@@ -189,18 +206,25 @@ class Looks:
             async with spaces, self._all:
                 started = time.monotonic()
                 found = await self._look_now(access, wanted, meter)
-            held.settlement = found
-            self._metrics.looks.labels(found.source, found.proof.value).inc()
-            _log.info("%s: second look at attempt %s: %s %s", key, wanted.attempt_id, found.proof.value, found.message)
+            if isinstance(found, ExportLook):
+                held.export = found
+                self._metrics.looks.labels("Export", found.state.value).inc()
+                verdict = found.state.value
+            else:
+                held.settlement = found
+                self._metrics.looks.labels(found.source, found.proof.value).inc()
+                verdict = found.proof.value
+            what = "export" if wanted.export else "attempt"
+            _log.info("%s: look at %s %s: %s %s", key, what, wanted.attempt_id, verdict, found.message)
         finally:
             self._metrics.look_seconds.observe(time.monotonic() - started)
             self._metrics.look_bytes.inc(meter.streamed)
             meter.cancelled = True
-            held.flights.pop(wanted.digest, None)
+            held.flights.pop(flight, None)
         if self._sweeps.get(key) is held:
             self._notify(key)
 
-    async def _look_now(self, access: Access, wanted: Settle, meter: verify.Meter) -> Settlement:
+    async def _look_now(self, access: Access, wanted: Settle, meter: verify.Meter) -> Settlement | ExportLook:
         pool = ThreadPoolExecutor(verify.PARALLEL, thread_name_prefix="look")
         loop = asyncio.get_running_loop()
 
@@ -210,8 +234,10 @@ class Looks:
         target = target_of(access, wanted.attempt_id)
         try:
             async with asyncio.timeout(self._look_seconds):
-                store = await run(self._open, access.location, access.region, access.endpoint)
+                store = await run(self._opened, access, access.location)
                 crash_point("while-verifying")
+                if wanted.export:
+                    return await look_at_export(store, await run(self._copies, access), target, run, meter)
                 return await inventory.look(
                     store,
                     target,
@@ -222,6 +248,9 @@ class Looks:
                     apart=self._apart,
                 )
         except (StoreError, TimeoutError) as error:
+            if wanted.export:
+                words = str(error) or "the look took too long and is made again"
+                return ExportLook(wanted.attempt_id, ExportState.UNKNOWN, words, made_at=time.time())
             return verify.failed(target, "Receipt", wanted.digest, error)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

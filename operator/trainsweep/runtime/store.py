@@ -5,15 +5,13 @@ The calls block (so do the clients of object stores); whoever is on the event lo
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from trainsweep.contract.digests import Part
 from trainsweep.contract.documents import Checksum
 from trainsweep.contract.layout import Location, StorageURIError, relative_key
 
@@ -40,6 +38,10 @@ class WrongRegion(Denied):
         super().__init__(f"bucket {bucket} lies in region {region or 'another one'}: set spec.storage.region to it")
 
 
+class Archived(Denied):
+    """There, and in an archive: nobody can read it until it is restored."""
+
+
 class Unavailable(StoreError):  # noqa: N818  # named for what it says
     """5xx, time-out, no connection: nothing is known."""
 
@@ -54,18 +56,25 @@ class Entry:
 
     key: str
     size: int
+    archived: bool = False
+    """The listing names an archive as its storage class: it may still have been restored."""
 
 
 @dataclass(frozen=True)
 class Info:
-    """An object's size and those of its stored checksums that cover the whole object."""
+    """What a store says of an object without reading it."""
 
     size: int
     checksums: tuple[Checksum, ...] = ()
+    """Those that cover the whole object."""
+    composites: tuple[Checksum, ...] = ()
+    """Those over the checksums of its parts, with "-<number of parts>" at their end."""
+    expires: str = ""
+    """The store's own words on the lifecycle rule that will remove it, "" where none will."""
 
 
 class Store(Protocol):
-    """Reads below one run's prefix. Every method raises `StoreError` only."""
+    """Reads below one prefix. Every method raises `StoreError` only."""
 
     @property
     def location(self) -> Location:
@@ -76,16 +85,32 @@ class Store(Protocol):
         """An object of at most `limit` bytes. Raises TooLarge after reading no more than one byte above it."""
         ...
 
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """All objects below a folder, in no order, without zero-byte folder markers. Only one page is held at a time."""
+        ...
+
+    def folder_names(self, folder: str) -> Iterator[str]:
+        """Names of the folders directly below a folder, in no order; only one page is held at a time."""
+        ...
+
     def listing(self, folder: str, limit: int) -> list[Entry]:
-        """All objects below a folder, without zero-byte folder markers. Raises TooLarge above `limit` objects."""
+        """`entries` in order. Raises TooLarge above `limit` objects."""
         ...
 
     def folders(self, folder: str, limit: int) -> list[str]:
-        """Names of the folders directly below a folder, in order."""
+        """`folder_names` in order. Raises TooLarge above `limit` names."""
         ...
 
     def head(self, key: str) -> Info:
-        """Size and checksums, without reading the object."""
+        """Size and checksums, without reading the object. Raises Archived where its bytes cannot be read."""
+        ...
+
+    def parts(self, key: str, algorithm: str) -> list[Part] | None:
+        """Sizes and checksums of the parts that an object was uploaded in; None where the store does not tell."""
+        ...
+
+    def advice(self, key: str) -> str:
+        """Why an object that should be there is not, and what to do, as far as the store tells us; "" where it does not."""
         ...
 
     def chunks(self, key: str) -> Iterator[bytes]:
@@ -109,45 +134,37 @@ def full_key(location: Location, key: str) -> str:
         raise Denied(str(error)) from None
 
 
-class Hasher:
-    """A checksum over a stream: SHA256, SHA1 or CRC32, as stores say it (base64, big-endian)."""
+class Bounded:
+    """`listing` and `folders` for a store that can stream."""
 
-    SUPPORTED = ("SHA256", "SHA1", "CRC32")
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """See `Store`."""
+        raise NotImplementedError
 
-    def __init__(self, algorithm: str) -> None:
-        self._crc = 0
-        self._hash = None
-        if algorithm == "SHA256":
-            self._hash = hashlib.sha256()
-        elif algorithm == "SHA1":
-            self._hash = hashlib.sha1(usedforsecurity=False)
-        elif algorithm != "CRC32":
-            raise ValueError(f"no own implementation of {algorithm}")
+    def folder_names(self, folder: str) -> Iterator[str]:
+        """See `Store`."""
+        raise NotImplementedError
 
-    def update(self, data: bytes) -> None:
-        """More bytes."""
-        if self._hash is not None:
-            self._hash.update(data)
-        else:
-            self._crc = zlib.crc32(data, self._crc)
+    def listing(self, folder: str, limit: int) -> list[Entry]:
+        """See `Store`."""
+        found: list[Entry] = []
+        for entry in self.entries(folder):
+            found.append(entry)
+            if len(found) > limit:
+                raise TooLarge(f"{folder} holds more than {limit} objects")
+        return sorted(found, key=lambda e: e.key)
 
-    def value(self) -> str:
-        """Base64 of the digest."""
-        raw = self._hash.digest() if self._hash is not None else self._crc.to_bytes(4, "big")
-        return base64.b64encode(raw).decode()
-
-
-def checksum_of(chunks: Iterable[bytes], algorithm: str, on_bytes: Callable[[int], None] | None = None) -> str:
-    """The checksum of a stream, in bounded memory; `on_bytes` is told of every piece and may raise to give up."""
-    hasher = Hasher(algorithm)
-    for piece in chunks:
-        hasher.update(piece)
-        if on_bytes is not None:
-            on_bytes(len(piece))
-    return hasher.value()
+    def folders(self, folder: str, limit: int) -> list[str]:
+        """See `Store`."""
+        found: set[str] = set()
+        for name in self.folder_names(folder):
+            found.add(name)
+            if len(found) > limit:
+                raise TooLarge(f"{folder} holds more than {limit} folders")
+        return sorted(found)
 
 
-class FileStore:
+class FileStore(Bounded):
     """A folder of this machine, for runs without Kubernetes. Links that lead out of the run are refused."""
 
     def __init__(self, location: Location) -> None:
@@ -174,33 +191,34 @@ class FileStore:
             raise TooLarge(f"{key} has more than {limit} bytes")
         return data
 
-    def listing(self, folder: str, limit: int) -> list[Entry]:
+    def entries(self, folder: str) -> Iterator[Entry]:
         """See `Store`."""
-        found: list[Entry] = []
         for base, _, names in os.walk(self._path(folder)):
             for name in names:
-                path = Path(base, name)
-                relative = path.relative_to(self._root).as_posix()
-                found.append(Entry(relative, self._size(self._path(relative), relative)))
-                if len(found) > limit:
-                    raise TooLarge(f"{folder} holds more than {limit} files")
-        return sorted(found, key=lambda e: e.key)
+                relative = Path(base, name).relative_to(self._root).as_posix()
+                yield Entry(relative, self._size(self._path(relative), relative))
 
-    def folders(self, folder: str, limit: int) -> list[str]:
+    def folder_names(self, folder: str) -> Iterator[str]:
         """See `Store`."""
         try:
-            names = sorted(p.name for p in self._path(folder).iterdir() if p.is_dir())
+            with os.scandir(self._path(folder)) as found:
+                yield from (item.name for item in found if item.is_dir())
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return
         except OSError as error:
             raise _os_error(error, folder) from None
-        if len(names) > limit:
-            raise TooLarge(f"{folder} holds more than {limit} folders")
-        return names
 
     def head(self, key: str) -> Info:
         """See `Store`."""
         return Info(self._size(self._path(key), key))
+
+    def parts(self, key: str, algorithm: str) -> list[Part] | None:
+        """See `Store`. A folder keeps no checksums."""
+        return None
+
+    def advice(self, key: str) -> str:
+        """See `Store`. A folder does not tell."""
+        return ""
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """See `Store`."""

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import logging
-import threading
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    CredentialRetrievalError,
-    NoCredentialsError,
-    ParamValidationError,
-    PartialCredentialsError,
-)
+from botocore.exceptions import ClientError
 
+from trainsweep.contract.digests import Part
 from trainsweep.contract.documents import Checksum
 from trainsweep.contract.layout import Location, StorageURIError, relative_key
+from trainsweep.runtime.s3_clients import Role, client_for
 from trainsweep.runtime.store import (
     CHUNK,
     Absent,
-    Denied,
+    Archived,
+    Bounded,
     Entry,
     FileStore,
     Info,
@@ -34,80 +27,73 @@ from trainsweep.runtime.store import (
     StoreError,
     TooLarge,
     Unavailable,
-    WrongRegion,
     full_key,
 )
+from trainsweep.runtime.store_errors import explain
 
-CONNECT_SECONDS, READ_SECONDS = 5, 15
-POOL = 16
 PAGE = 1000
+RANGE = 64 * 1024 * 1024
+"""Bytes of one ranged read: what a connection that breaks costs at most."""
+RETRIES = 3
 ABANDONED_SECONDS = 3600
-_ALGORITHMS = ("SHA256", "SHA1", "CRC32", "CRC32C", "CRC64NVME")
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
-_PASSING = frozenset(
-    {"ExpiredToken", "RequestTimeTooSkewed", "RequestTimeout", "SlowDown", "TooManyRequests", "Throttling"}
+MOST_PARTS = 10_000
+PARTS_BY_HEAD = 64
+"""Up to this many parts are asked for one by one where the store has no GetObjectAttributes."""
+ALGORITHMS = (
+    "SHA256",
+    "SHA1",
+    "CRC32",
+    "CRC32C",
+    "CRC64NVME",
+    "SHA512",
+    "MD5",
+    "XXHASH64",
+    "XXHASH3",
+    "XXHASH128",
 )
+"""Every algorithm that botocore's model of S3 names."""
+ARCHIVES = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 _log = logging.getLogger(__name__)
-_clients_lock = threading.Lock()
 
 
-@lru_cache(maxsize=64)
-def _make_client(region: str, endpoint: str) -> Any:
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": 3},
-        max_pool_connections=POOL,
-        # A store behind an endpoint rarely answers to bucket.host names.
-        s3={"addressing_style": "path"} if endpoint else {},
-        # Other stores do not know the checksums that botocore asks for by default.
-        request_checksum_calculation="when_required" if endpoint else "when_supported",
-        response_checksum_validation="when_required",
-    )
-    session = boto3.session.Session()  # the default session is not thread-safe
-    return session.client("s3", region_name=region or None, endpoint_url=endpoint or None, config=config)
+def open_store(location: Location, region: str = "", endpoint: str = "", role: Role | None = None) -> Store:
+    """The store of a prefix.
 
-
-def client_for(region: str, endpoint: str) -> Any:
-    """The client for a region and an endpoint; made once, safe to share between threads."""
-    with _clients_lock:
-        try:
-            return _make_client(region, endpoint)
-        except (BotoCoreError, ValueError) as error:
-            raise Denied(
-                f"no client for endpoint {endpoint or 'of AWS'}, region {region or 'unset'}: {error}"
-            ) from None
-
-
-def open_store(location: Location, region: str = "", endpoint: str = "") -> Store:
-    """The store of a run's prefix.
+    Args:
+        location: the prefix.
+        region: of the bucket, "" for the default.
+        endpoint: of a store that is not AWS's, "" for AWS.
+        role: the role that is assumed to read; absent: one's own identity.
 
     Raises:
         StoreError: where no client can be made.
     """
     if location.scheme == "file":
         return FileStore(location)
-    return S3Store(location, client_for(region, endpoint))
+    return S3Store(location, client_for(region, endpoint, role))
 
 
-class S3Store:
+class S3Store(Bounded):
     """Reads below one prefix of one bucket."""
 
     def __init__(self, location: Location, client: Any) -> None:
         if location.scheme != "s3":
             raise StorageURIError(f"not an s3:// location: {location.uri}")
         self._location, self._client = location, client
+        self._cut = len(location.prefix) + 1 if location.prefix else 0
 
     @property
     def location(self) -> Location:
-        """The run's prefix."""
+        """The prefix."""
         return self._location
+
+    def _where(self, key: str) -> dict[str, str]:
+        return {"Bucket": self._location.bucket, "Key": full_key(self._location, key)}
 
     def get(self, key: str, limit: int) -> bytes:
         """See `Store`. Only the first bytes are asked for: a huge object costs no more than a small one."""
-        where = full_key(self._location, key)
         try:
-            answer = self._client.get_object(Bucket=self._location.bucket, Key=where, Range=f"bytes=0-{limit}")
+            answer = self._client.get_object(**self._where(key), Range=f"bytes=0-{limit}")
             with closing(answer["Body"]) as body:
                 # A store that ignores Range still is read no further than this.
                 data: bytes = body.read(limit + 1)
@@ -121,73 +107,194 @@ class S3Store:
             raise TooLarge(f"{key} has more than {limit} bytes")
         return data
 
-    def listing(self, folder: str, limit: int) -> list[Entry]:
+    def entries(self, folder: str) -> Iterator[Entry]:
         """See `Store`."""
-        prefix = full_key(self._location, folder) + "/"
-        cut = len(self._location.prefix) + 1 if self._location.prefix else 0
-        found: list[Entry] = []
-        for page in self._pages(prefix, folder):
+        for page in self._pages(full_key(self._location, folder) + "/", folder):
             for item in page.get("Contents") or ():
                 if str(item["Key"]).endswith("/"):
                     continue
-                key = str(item["Key"])[cut:]
                 try:
-                    found.append(Entry(relative_key(key), int(item["Size"])))
+                    key = relative_key(str(item["Key"])[self._cut :])
                 except StorageURIError:
                     continue  # no key that a receipt could name
-                if len(found) > limit:
-                    raise TooLarge(f"{folder} holds more than {limit} objects")
-        return found
+                yield Entry(key, int(item["Size"]), str(item.get("StorageClass")) in ARCHIVES)
 
-    def folders(self, folder: str, limit: int) -> list[str]:
+    def folder_names(self, folder: str) -> Iterator[str]:
         """See `Store`."""
         prefix = full_key(self._location, folder) + "/"
-        found: list[str] = []
         for page in self._pages(prefix, folder, Delimiter="/"):
-            found += [str(p["Prefix"])[len(prefix) :].rstrip("/") for p in page.get("CommonPrefixes") or ()]
-            if len(found) > limit:
-                raise TooLarge(f"{folder} holds more than {limit} folders")
-        return sorted(f for f in found if f)
+            for item in page.get("CommonPrefixes") or ():
+                if name := str(item["Prefix"])[len(prefix) :].rstrip("/"):
+                    yield name
 
     def head(self, key: str) -> Info:
         """See `Store`."""
         try:
-            answer = self._client.head_object(
-                Bucket=self._location.bucket, Key=full_key(self._location, key), ChecksumMode="ENABLED"
-            )
-        except StoreError:
-            raise
+            answer = self._client.head_object(**self._where(key), ChecksumMode="ENABLED")
+        except ClientError as error:
+            status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
+            if status not in (400, 401, 403) or error.response.get("Error", {}).get("Message") not in (
+                None,
+                "",
+                "Forbidden",
+                "Bad Request",
+                "Unauthorized",
+            ):
+                raise self._error(error, key) from None
+            return self._head_by_reading(key)  # an answer to HEAD has no body: only a read says why
         except Exception as error:
             raise self._error(error, key) from None
-        return Info(int(answer["ContentLength"]), tuple(_full_checksums(answer)))
+        _refuse_archived(answer, key)
+        stored = list(_stored(answer))
+        # A store that does not say the type of a checksum over parts leaves open what it covers: it proves nothing.
+        in_parts = "-" in str(answer.get("ETag") or "")
+        whole = answer.get("ChecksumType") == "FULL_OBJECT" or (answer.get("ChecksumType") is None and not in_parts)
+        return Info(
+            int(answer["ContentLength"]),
+            tuple(c for c in stored if whole and "-" not in c.value),
+            tuple(c for c in stored if "-" in c.value),
+            str(answer.get("Expiration") or ""),
+        )
 
-    def chunks(self, key: str) -> Iterator[bytes]:
+    def _head_by_reading(self, key: str) -> Info:
+        try:
+            answer = self._client.get_object(**self._where(key), Range="bytes=0-0")
+            answer["Body"].close()
+        except ClientError as error:
+            if _code(error) in ("InvalidRange", "416"):
+                return Info(0)
+            raise self._error(error, key) from None
+        except Exception as error:
+            raise self._error(error, key) from None
+        _, _, whole = str(answer.get("ContentRange") or "").rpartition("/")
+        return Info(int(whole) if whole.isdecimal() else int(answer["ContentLength"]))
+
+    def parts(self, key: str, algorithm: str) -> list[Part] | None:
         """See `Store`."""
         try:
-            answer = self._client.get_object(Bucket=self._location.bucket, Key=full_key(self._location, key))
-            # closing(): as a context manager a StreamingBody gives the raw response, which knows no iter_chunks.
-            with closing(answer["Body"]) as body:
-                yield from body.iter_chunks(CHUNK)
-        except StoreError:
-            raise
+            return self._parts_by_attributes(key, algorithm) or self._parts_by_head(key, algorithm)
+        except (ClientError, KeyError, TypeError, ValueError) as error:
+            _log.debug("parts of %s: %s", key, error)
+            return None  # not every store and not every role knows them: the bytes are read then
         except Exception as error:
             raise self._error(error, key) from None
+
+    def _parts_by_attributes(self, key: str, algorithm: str) -> list[Part] | None:
+        found: list[Part] = []
+        marker: dict[str, int] = {}
+        while len(found) < MOST_PARTS:
+            try:
+                answer = self._client.get_object_attributes(
+                    **self._where(key), ObjectAttributes=["ObjectParts"], MaxParts=1000, **marker
+                )
+            except ClientError as error:
+                _log.debug("attributes of %s: %s", key, error)
+                return None
+            told = answer.get("ObjectParts") or {}
+            page = told.get("Parts") or ()
+            found += [Part(int(p["Size"]), str(p[f"Checksum{algorithm}"])) for p in page]
+            if not told.get("IsTruncated") or not page:
+                return found if found and len(found) == int(told["TotalPartsCount"]) else None
+            marker = {"PartNumberMarker": int(told["NextPartNumberMarker"])}
+        return None
+
+    def _parts_by_head(self, key: str, algorithm: str) -> list[Part] | None:
+        found: list[Part] = []
+        count = 1
+        while len(found) < count:
+            answer = self._client.head_object(**self._where(key), ChecksumMode="ENABLED", PartNumber=len(found) + 1)
+            count = int(answer["PartsCount"])
+            if count > PARTS_BY_HEAD:
+                return None
+            found.append(Part(int(answer["ContentLength"]), str(answer[f"Checksum{algorithm}"])))
+        return found
+
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """See `Store`. Read range by range, always of the same version; a broken connection costs one range at most."""
+        at, size, version, failures = 0, -1, "", 0
+        while size < 0 or at < size:
+            same = {"IfMatch": version} if version else {}
+            try:
+                answer = self._client.get_object(**self._where(key), Range=f"bytes={at}-{at + RANGE - 1}", **same)
+                ranged = str(answer.get("ContentRange") or "")
+                _, _, whole = ranged.rpartition("/")
+                version = str(answer.get("ETag") or "")
+                if not ranged and at:
+                    raise Unavailable(f"{key}: the store forgot how to read from the middle of an object")
+                size = int(whole) if whole.isdecimal() else int(answer["ContentLength"])
+                # Not entered as a context manager: that gives the raw response, which knows no iter_chunks.
+                with closing(answer["Body"]) as body:
+                    for piece in body.iter_chunks(CHUNK):
+                        at += len(piece)
+                        yield piece
+            except ClientError as error:
+                if _code(error) in ("InvalidRange", "416") and at == 0:
+                    return
+                raise self._error(error, key) from None
+            except StoreError:
+                raise
+            except Exception as error:
+                failures += 1
+                if failures > RETRIES or size < 0:
+                    raise self._error(error, key) from None
 
     def uploading(self, folder: str) -> set[str]:
         """See `Store`. Older ones were abandoned; not every store or role can list them, which is no error."""
         prefix = full_key(self._location, folder) + "/"
-        cut = len(self._location.prefix) + 1 if self._location.prefix else 0
-        try:
-            page = self._client.list_multipart_uploads(Bucket=self._location.bucket, Prefix=prefix)
-        except Exception as error:
-            _log.debug("uploads below %s: %s", folder, error)
-            return set()
         now = datetime.now(UTC)
-        return {
-            str(u["Key"])[cut:]
-            for u in page.get("Uploads") or ()
-            if (now - u["Initiated"]).total_seconds() < ABANDONED_SECONDS
-        }
+        found: set[str] = set()
+        marker: dict[str, str] = {}
+        while True:
+            try:
+                page = self._client.list_multipart_uploads(Bucket=self._location.bucket, Prefix=prefix, **marker)
+            except Exception as error:
+                _log.debug("uploads below %s: %s", folder, error)
+                return found
+            found |= {
+                str(u["Key"])[self._cut :]
+                for u in page.get("Uploads") or ()
+                if (now - u["Initiated"]).total_seconds() < ABANDONED_SECONDS
+            }
+            following = {"KeyMarker": page.get("NextKeyMarker"), "UploadIdMarker": page.get("NextUploadIdMarker")}
+            if not page.get("IsTruncated") or not following["KeyMarker"] or following == marker:
+                return found
+            marker = {k: str(v) for k, v in following.items() if v}
+
+    def advice(self, key: str) -> str:
+        """See `Store`. Needs rights that the operator can do without, so nothing here is an error."""
+        where = self._where(key)
+        try:
+            page = self._client.list_object_versions(Bucket=where["Bucket"], Prefix=where["Key"], MaxKeys=10)
+            gone = any(m.get("Key") == where["Key"] and m.get("IsLatest") for m in page.get("DeleteMarkers") or ())
+            older = next((v for v in page.get("Versions") or () if v.get("Key") == where["Key"]), None)
+        except Exception as error:
+            _log.debug("versions of %s: %s", key, error)
+            gone, older = False, None
+        rule = self._rule_over(where["Key"])
+        if gone and older is not None:
+            cause = f"lifecycle rule {rule!r} or a person" if rule else "somebody"
+            return (
+                f"{cause} deleted {key}; its bytes are still there under version {older.get('VersionId')}: remove the "
+                "delete marker to have it back"
+            )
+        if rule:
+            return f"lifecycle rule {rule!r} of bucket {where['Bucket']} expires {key}: take the run's prefix out of it"
+        return ""
+
+    def _rule_over(self, key: str) -> str:
+        """The lifecycle rule that expires objects under a key, "" where there is none or none can be read."""
+        try:
+            rules = self._client.get_bucket_lifecycle_configuration(Bucket=self._location.bucket).get("Rules") or ()
+        except Exception as error:
+            _log.debug("lifecycle of %s: %s", self._location.bucket, error)
+            return ""
+        for rule in rules:
+            chosen = rule.get("Filter") or {}
+            prefix = chosen.get("Prefix") or (chosen.get("And") or {}).get("Prefix") or rule.get("Prefix") or ""
+            removes = {"Days", "Date"} & set(rule.get("Expiration") or {})
+            if rule.get("Status") == "Enabled" and removes and key.startswith(prefix):
+                return str(rule.get("ID") or prefix or "without a name")
+        return ""
 
     def _pages(self, prefix: str, folder: str, **extra: Any) -> Iterator[dict[str, Any]]:
         token: dict[str, str] = {}
@@ -206,50 +313,32 @@ class S3Store:
 
     def _error(self, error: Exception, key: str) -> StoreError:
         """The type of whatever boto3 raises; nothing else leaves this module."""
-        bucket = self._location.bucket
-        if isinstance(error, StoreError):
-            return error
-        if isinstance(error, ClientError):
-            return _client_error(error, bucket, key)
-        if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
-            return Denied(
-                "the operator has no credentials for the store: give its ServiceAccount an identity that can read it"
-            )
-        if isinstance(error, (CredentialRetrievalError, BotoCoreError)) and not isinstance(error, ParamValidationError):
-            return Unavailable(f"{key}: {error}")
-        if isinstance(error, ParamValidationError):
-            return Denied(f"{key}: {error}")
-        return Unavailable(f"{key}: {type(error).__name__}: {error}")
+        return explain(error, self._location.bucket, key)
 
 
 def _code(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _client_error(error: ClientError, bucket: str, key: str) -> StoreError:
-    code = _code(error)
-    meta = error.response.get("ResponseMetadata", {})
-    status = int(meta.get("HTTPStatusCode") or 0)
-    words = str(error.response.get("Error", {}).get("Message") or code)[:300]
-    if code == "NoSuchBucket":
-        return Denied(f"bucket {bucket} does not exist: create it, or correct spec.storage.uri")
-    if status == 301 or code in ("PermanentRedirect", "AuthorizationHeaderMalformed", "301"):
-        headers = meta.get("HTTPHeaders") or {}
-        region = str(error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
-        return WrongRegion(bucket, region)
-    if code in _ABSENT or status == 404:
-        return Absent(f"{key} is not there")
-    if code in _PASSING or status >= 500 or status == 429:
-        return Unavailable(f"{key}: {code} {words}")
-    if status in (401, 403) or code in ("InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"):
-        return Denied(f"the store refuses to let the operator read {key} in bucket {bucket}: {code} {words}")
-    return Unavailable(f"{key}: HTTP {status} {code} {words}")
+def _refuse_archived(answer: dict[str, Any], key: str) -> None:
+    """Archived objects answer HEAD like any other, and no GET.
+
+    Raises:
+        Archived: where the object is in an archive and no restored copy of it is there.
+    """
+    where = str(answer.get("ArchiveStatus") or "")
+    if not where and str(answer.get("StorageClass")) in ARCHIVES:
+        where = str(answer["StorageClass"])
+    if where and not re.search(r'ongoing-request="false"', str(answer.get("Restore") or "")):
+        fault = {"Error": {"Code": "InvalidObjectState", "Message": where}}
+        raise explain(ClientError(fault, "HeadObject"), "", key)  # type: ignore[arg-type]
 
 
-def _full_checksums(answer: dict[str, Any]) -> Iterator[Checksum]:
-    composite = answer.get("ChecksumType") == "COMPOSITE"
-    for algorithm in _ALGORITHMS:
+def _stored(answer: dict[str, Any]) -> Iterator[Checksum]:
+    for algorithm in ALGORITHMS:
         value = answer.get(f"Checksum{algorithm}")
-        # A composite checksum ("...-7") is one over parts: it cannot be compared with one over bytes.
-        if isinstance(value, str) and not composite and "-" not in value:
-            yield Checksum(algorithm=algorithm, value=value)
+        if isinstance(value, str) and value:
+            yield Checksum.model_construct(algorithm=algorithm, value=value)
+
+
+__all__ = ["ALGORITHMS", "Absent", "Archived", "S3Store", "client_for", "open_store"]

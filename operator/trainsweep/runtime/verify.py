@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from trainsweep.api.workload import Depth
 from trainsweep.contract.documents import (
     Best,
     FileEntry,
+    Manifest,
     MissingFile,
     Owed,
     Receipt,
@@ -22,7 +23,8 @@ from trainsweep.contract.documents import (
     TrialCounts,
     TrialRecord,
 )
-from trainsweep.contract.layout import MANIFEST, SNAPSHOT, TRAIN, train_run
+from trainsweep.contract.layout import SNAPSHOT, TRAIN, train_run
+from trainsweep.contract.manifests import is_manifest, manifest_problems
 from trainsweep.contract.owed import RESUMABLE_OUTCOMES, Committed, Require, TrialState, owed_checkpoints
 from trainsweep.contract.snapshot import SnapshotError, parse_snapshot
 from trainsweep.core import settlement
@@ -35,26 +37,16 @@ from trainsweep.runtime.documents_reader import (
     read_receipt,
     read_trials,
 )
-from trainsweep.runtime.store import (
-    Absent,
-    Denied,
-    Entry,
-    Hasher,
-    Store,
-    StoreError,
-    TooLarge,
-    Unavailable,
-    checksum_of,
-)
+from trainsweep.runtime.filecheck import check_file
+from trainsweep.runtime.store import Absent, Denied, Store, StoreError, TooLarge, Unavailable
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 PARALLEL = 4
-CHECKPOINT_FILES = 20_000
-TRIAL_FOLDERS = 20_000
+MANIFESTS = 20_000
+"""Manifests of one checkpoint, one a rank."""
 SHOWN_MISSING = 64
-_MANIFEST_STEM = MANIFEST.removesuffix(".json")
 
 
 class Runner(Protocol):
@@ -118,6 +110,10 @@ class Tally:
     files: int = 0
     bytes: int = 0
     missing: list[MissingFile] = field(default_factory=list)
+    advice: str = ""
+    """Why a file is gone and how to have it back, as far as the store tells."""
+    left_out: str = ""
+    """A file that the receipt should name and does not."""
 
 
 async def bounded(things: Iterable[A], work: Callable[[A], Awaitable[None]], parallel: int = PARALLEL) -> None:
@@ -162,14 +158,25 @@ def _records(store: Store) -> list[TrialRecord]:
         return []
 
 
-async def derive(store: Store, target: Target, run: Runner) -> Derived:
+def _present(store: Store, names: Collection[str], meter: Meter) -> set[str]:
+    """Which of these Train runs have a folder; however many folders there are, only these are kept."""
+    found = set()
+    for name in store.folder_names(TRAIN):
+        meter.add(0)
+        if name in names:
+            found.add(name)
+    return found
+
+
+async def derive(store: Store, target: Target, run: Runner, meter: Meter) -> Derived:
     """Reads what is committed of every trial that was recorded.
 
     Raises:
         StoreError: where something could not be read, or is not what it should be.
     """
     records = await run(_records, store)
-    present = set(await run(store.folders, TRAIN, TRIAL_FOLDERS))
+    names = {train_run(r.trial, r.config_hash) for r in records}
+    present = await run(_present, store, names, meter)
     committed: dict[str, tuple[Committed, ...]] = {}
 
     async def one(record: TrialRecord) -> None:
@@ -187,86 +194,105 @@ async def derive(store: Store, target: Target, run: Runner) -> Derived:
     )
 
 
-def _check_file(store: Store, owed: Owed, entry: FileEntry, meter: Meter) -> str:
-    """What is wrong with one file at depth Checksums; "" where nothing is."""
-    key = f"{owed.checkpoint}/{entry.path}"
-    try:
-        info = store.head(key)
-        if info.size != entry.size:
-            return "WrongSize"
-        agrees = settlement.stored_checksum_agrees(entry, info.checksums)
-        if agrees is None:
-            wanted = next((c for c in entry.checksums if c.algorithm in Hasher.SUPPORTED), None)
-            if wanted is None:
-                raise BadDocument(
-                    f"{key} has no checksum to compare with: save by trainjobs.checkpoint, or set "
-                    "checkpoints.verify.depth to Sizes"
-                )
-            agrees = checksum_of(store.chunks(key), wanted.algorithm, meter.add) == wanted.value
-    except Absent:
-        return "Absent"
-    return "" if agrees else "WrongChecksum"
+@dataclass(frozen=True)
+class Listed:
+    """What a listing shows of one checkpoint: of the files that are asked for, and its manifests. Bounded by both."""
+
+    sizes: dict[str, int]
+    """By key relative to the prefix."""
+    archived: tuple[str, ...]
+    manifests: tuple[str, ...]
 
 
-async def compare(store: Store, owed: Sequence[Owed], depth: Depth, run: Runner, meter: Meter) -> Tally:
-    """Compares owed checkpoints, file by file, with what the store has."""
+def list_checkpoint(store: Store, checkpoint: str, wanted: Collection[str], meter: Meter) -> Listed:
+    """Lists a checkpoint's folder, however many keys it holds, and keeps what is wanted of it."""
+    sizes: dict[str, int] = {}
+    archived: list[str] = []
+    manifests: list[str] = []
+    for entry in store.entries(checkpoint):
+        meter.add(0)
+        if entry.key in wanted:
+            sizes[entry.key] = entry.size
+            if entry.archived:
+                archived.append(entry.key)
+        if is_manifest_key(entry.key, checkpoint):
+            manifests.append(entry.key)
+            if len(manifests) > MANIFESTS:
+                raise TooLarge(f"{checkpoint} holds more than {MANIFESTS} manifests")
+    return Listed(sizes, tuple(sorted(archived)), tuple(sorted(manifests)))
+
+
+def is_manifest_key(key: str, checkpoint: str) -> bool:
+    """Whether a key is a manifest in a checkpoint's own directory."""
+    folder, _, name = key.rpartition("/")
+    return folder == checkpoint and is_manifest(name)
+
+
+async def compare(
+    store: Store, owed: Sequence[Owed], depth: Depth, run: Runner, meter: Meter, *, manifests: bool = False
+) -> Tally:
+    """Compares owed checkpoints, file by file, with what the store has.
+
+    Args:
+        store: the prefix that holds them.
+        owed: what must be there.
+        depth: how deep it is compared.
+        run: runs blocking calls.
+        meter: counts what is streamed.
+        manifests: whether the manifests of a complete checkpoint are read for files that `owed` leaves out.
+    """
     tally = Tally()
+    expiring: list[str] = []
 
     async def one(item: Owed) -> None:
-        listed = await run(store.listing, item.checkpoint, CHECKPOINT_FILES)
-        sizes = {e.key: e.size for e in listed}
-        bad = settlement.missing_files(item, sizes, compare_sizes=depth is not Depth.LISTING)
+        keys = {f"{item.checkpoint}/{e.path}" for e in item.files}
+        listed = await run(list_checkpoint, store, item.checkpoint, keys, meter)
+        bad = settlement.missing_files(item, listed.sizes, compare_sizes=depth is not Depth.LISTING)
         if depth is Depth.CHECKSUMS:
             known = {m.file for m in bad}
 
             async def file(entry: FileEntry) -> None:
-                problem = await run(_check_file, store, item, entry, meter)
-                if problem:
-                    bad.append(settlement.missing(item.trial, item.checkpoint, entry.path, problem))
+                found = await run(check_file, store, f"{item.checkpoint}/{entry.path}", entry, meter.add)
+                if found.problem:
+                    bad.append(settlement.missing(item.trial, item.checkpoint, entry.path, found.problem))
+                elif found.expires:
+                    words = f"the bucket's lifecycle will remove {item.checkpoint}/{entry.path} ({found.expires[:200]})"
+                    expiring.append(f"{words}: take the run's prefix out of the rule")
 
             await bounded([e for e in item.files if e.path not in known], file)
+        else:
+            for key in listed.archived:
+                await run(store.head, key)  # says whether it was restored
         absent = {f"{m.checkpoint}/{m.file}" for m in bad if m.problem == "Absent"}
         if absent and (coming := sorted(absent & await run(store.uploading, item.checkpoint))):
-            raise Unavailable(f"{coming[0]} is still being uploaded")
+            raise Unavailable(f"{coming[0]} is still being uploaded: the look is made again when it is complete")
         if bad:
             tally.missing += sorted(bad, key=lambda m: m.file)
+            if absent and not tally.advice:
+                tally.advice = await run(store.advice, min(absent))
             return
+        if manifests:
+            await _unclaimed(store, item, listed.manifests, run, tally)
         tally.verified += 1
         tally.files += len(item.files)
         tally.bytes += sum(e.size for e in item.files)
 
     await bounded(owed, one)
+    tally.advice = tally.advice or min(expiring, default="")
     tally.missing.sort(key=lambda m: (m.trial, m.checkpoint, m.file))
     return tally
 
 
-def manifest_keys(listed: Iterable[Entry], checkpoint: str) -> list[str]:
-    """Keys of the manifests in a checkpoint's own directory."""
-    found = []
-    for entry in listed:
-        folder, _, name = entry.key.rpartition("/")
-        if folder == checkpoint and name.startswith(_MANIFEST_STEM) and name.endswith(".json"):
-            found.append(entry.key)
-    return found
-
-
-async def _unclaimed(store: Store, owed: Sequence[Owed], run: Runner) -> str:
-    """A file that a checkpoint's own manifest names and the receipt leaves out; "" where there is none."""
-    problems: list[str] = []
-
-    async def one(item: Owed) -> None:
-        claimed = {e.path for e in item.files}
-        listed = await run(store.listing, item.checkpoint, CHECKPOINT_FILES)
-        for key in manifest_keys(listed, item.checkpoint):
-            manifest = await run(read_manifest, store, key)
-            left_out = sorted({e.path for e in manifest.files} - claimed)
-            if left_out:
-                problems.append(
-                    f"the receipt leaves out {item.checkpoint}/{left_out[0]}, which the checkpoint's manifest names"
-                )
-
-    await bounded(owed, one)
-    return min(problems, default="")
+async def _unclaimed(store: Store, item: Owed, keys: Sequence[str], run: Runner, tally: Tally) -> None:
+    """Notes a file that a checkpoint's own manifests name, or must name, and the receipt leaves out."""
+    claimed = {e.path for e in item.files}
+    names = {key[len(item.checkpoint) + 1 :]: key for key in keys}
+    manifests: dict[str, Manifest | None] = {n: await run(read_manifest, store, key) for n, key in names.items()}
+    left_out = {n for n, _ in manifest_problems(names, manifests)}
+    left_out |= {e.path for m in manifests.values() if m is not None for e in m.files} - claimed
+    if left_out:
+        words = f"the receipt leaves out {item.checkpoint}/{min(left_out)}, which the checkpoint's manifest names"
+        tally.left_out = min(tally.left_out or words, words)
 
 
 async def verify_receipt(store: Store, target: Target, digest: str, run: Runner, meter: Meter) -> Settlement:
@@ -299,18 +325,16 @@ async def verify_receipt(store: Store, target: Target, digest: str, run: Runner,
     if problem:
         return _with(base, Proof.INVALID, "ReceiptInvalid", problem)
     base = _told(base, receipt)
-    derived = await derive(store, target, run)
+    derived = await derive(store, target, run, meter)
     owed = owed_checkpoints(
         derived.states, target.require, target.mode, resumable=receipt.outcome in RESUMABLE_OUTCOMES
     )
     problem = settlement.owed_difference(receipt.owed, owed)
     if problem:
         return _with(base, Proof.INVALID, "ReceiptInvalid", problem)
-    tally = await compare(store, receipt.owed, target.depth, run, meter)
-    if not tally.missing:
-        problem = await _unclaimed(store, receipt.owed, run)
-        if problem:
-            return _with(base, Proof.INVALID, "ReceiptInvalid", problem)
+    tally = await compare(store, receipt.owed, target.depth, run, meter, manifests=True)
+    if not tally.missing and tally.left_out:
+        return _with(base, Proof.INVALID, "ReceiptInvalid", tally.left_out)
     return concluded(base, len(owed), tally)
 
 
@@ -347,6 +371,7 @@ def concluded(base: Settlement, required: int, tally: Tally) -> Settlement:
         files=tally.files,
         bytes=tally.bytes,
         missing=tuple(tally.missing[:SHOWN_MISSING]),
+        advice=tally.advice,
         made_at=time.time(),
     )
 

@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 from tests.unit.runtime.faults import end_faults
 from tests.unit.runtime.runs import Run
 from trainsweep.contract.layout import Location
-from trainsweep.runtime import store_s3
+from trainsweep.runtime.s3_clients import client_for
 from trainsweep.runtime.store import FileStore
 from trainsweep.runtime.store_s3 import S3Store
 
@@ -38,7 +38,7 @@ def s3_endpoint() -> Iterator[str]:
 def s3_clients(s3_endpoint: str) -> tuple[Any, Any]:
     """A plain client for the tests' own writes, and one as the operator has it. Making one takes a second."""
     plain = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1")
-    return plain, store_s3._make_client("us-east-1", s3_endpoint)
+    return plain, client_for("us-east-1", s3_endpoint)
 
 
 @pytest.fixture

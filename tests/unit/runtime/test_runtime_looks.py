@@ -51,7 +51,7 @@ class World:
         self.notified.append(key)
         self.told[key].set()
 
-    def open(self, location: Any, region: str, endpoint: str) -> Store:
+    def open(self, location: Any, region: str, endpoint: str, role: Any = None) -> Store:
         self.opened.append(endpoint)
         if endpoint in self.hang:
             self.release.wait(30)

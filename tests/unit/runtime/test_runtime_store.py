@@ -7,9 +7,10 @@ import pytest
 
 from tests.unit.runtime.faults import answer, watch
 from tests.unit.runtime.runs import Run, sha256
+from trainsweep.contract.digests import checksum_of
 from trainsweep.contract.layout import Location, StorageURIError
 from trainsweep.runtime import store_s3
-from trainsweep.runtime.store import Absent, Denied, FileStore, TooLarge, Unavailable, WrongRegion, checksum_of
+from trainsweep.runtime.store import Absent, Denied, FileStore, TooLarge, Unavailable, WrongRegion
 from trainsweep.runtime.store_s3 import S3Store, client_for, open_store
 
 
