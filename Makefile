@@ -56,6 +56,10 @@ examples: venv ## train and prove every example on this machine
 bench-driver: venv ## the same sweeps on raw Ray and through trainjobs, interleaved
 	$(PY) -m bench.driver.run $(BENCH)
 
+.PHONY: bench-search
+bench-search: venv ## search through our proposals against Optuna itself: equal values, seconds a proposal
+	$(PY) -m bench.search
+
 .PHONY: test-restore
 test-restore: venv ## twelve kills of one sweep, restored each time
 	$(PY) -m tests.restore.run

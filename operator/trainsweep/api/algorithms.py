@@ -49,7 +49,8 @@ class Tpe(ApiModel):
         default=10, ge=1, le=1000, description="Number of random trials before the estimator is used."
     )
     multivariate: bool = Field(
-        default=False, description="Model the parameters together instead of each for itself; false when absent."
+        default=True,
+        description="Model the parameters together, as Optuna 5 does, or each for itself; true when absent.",
     )
 
 

@@ -24,11 +24,11 @@ ALGORITHMS = {
     "grid": {"grid": {}},
     "qmc": {"qmc": {"seed": 3}},
     "tpe": {"tpe": {"seed": 3, "startupTrials": 4}},
-    "tpe-multivariate": {"tpe": {"seed": 3, "startupTrials": 4, "multivariate": True}},
+    "tpe-univariate": {"tpe": {"seed": 3, "startupTrials": 4, "multivariate": False}},
     "cmaes": {"cmaes": {"seed": 3, "populationSize": 4}},
     "gp": {"gp": {"seed": 3, "startupTrials": 4}},
 }
-BY_INDEX, LEARNING = ("random", "grid", "qmc"), ("tpe", "tpe-multivariate", "cmaes", "gp")
+BY_INDEX, LEARNING = ("random", "grid", "qmc"), ("tpe", "tpe-univariate", "cmaes", "gp")
 
 
 class Attempts:

@@ -28,7 +28,7 @@ MIXED = [
         {"qmc": {"seed": 7}},
         {"qmc": {"seed": 7, "sequence": "Halton"}},
         {"tpe": {"seed": 7, "startupTrials": 3}},
-        {"tpe": {"seed": 7, "startupTrials": 3, "multivariate": True}},
+        {"tpe": {"seed": 7, "startupTrials": 3, "multivariate": False}},
         {"gp": {"seed": 7, "startupTrials": 16}},
     ],
     ids=str,
