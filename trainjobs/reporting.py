@@ -20,8 +20,19 @@ PARTIAL = "trainsweep_partial"
 
 
 def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics with zero-dimensional tensors and numpy numbers as Python numbers: Ray refuses tensors."""
-    return {str(k): (v.item() if hasattr(v, "item") and callable(v.item) else v) for k, v in metrics.items()}
+    """Metrics with tensors and numpy values of one element as Python numbers: Ray refuses tensors."""
+    return {str(k): _number(v) for k, v in metrics.items()}
+
+
+def _number(value: Any) -> Any:
+    if not callable(getattr(value, "item", None)):
+        return value
+    try:
+        return value.item()
+    except (ValueError, RuntimeError):
+        # Words in its place: as the objective they end the trial at once, with them in the message; raised here, they
+        # would be tried again as often as a lost node.
+        return f"a {type(value).__name__} of shape {tuple(value.shape)}"
 
 
 def average(all_metrics: list[tuple[Mapping[str, Any], float]]) -> dict[str, Any]:

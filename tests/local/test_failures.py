@@ -16,9 +16,9 @@ def spec_of(**training):
     return spec
 
 
-def test_c8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
+def test_C8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
     spec = spec_of(entrypoint="odd:train_loop")
-    kinds = ["plain", "missing", "nan", "text", "raises", "silent"]
+    kinds = ["plain", "missing", "near", "nan", "inf", "text", "array", "raises", "silent"]
     spec["search"]["parameters"] = [{"name": "how", "categorical": {"values": kinds}}]
     spec["failurePolicy"] = {"trialRetries": 0, "workerRestarts": 0}
     run = Run(tmp_path, spec, LOOPS, name="odd")
@@ -28,11 +28,14 @@ def test_c8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
         errors = {t["parameters"]["how"]: t["error"] for t in run.trials() if t["state"] == "Failed"}
         assert set(errors) == set(kinds) - {"plain"}
         assert "reported: epoch, 'val_loss '; expected: loss" in errors["missing"]
+        assert "reported: Loss, epoch; expected: loss (is Loss meant?)" in errors["near"]
+        assert "reported: loss = -inf; expected: a finite number" in errors["inf"]
+        assert "reported: loss = 'a ndarray of shape (2,)'; expected: a finite number" in errors["array"]
         assert "reported: loss = nan; expected: a finite number" in errors["nan"]
         assert "reported: loss = '0.3'; expected: a finite number" in errors["text"]
         assert "the data is not there" in errors["raises"]
         assert "without a report; expected: loss" in errors["silent"]
-        assert (receipt.trials.succeeded, receipt.trials.failed) == (1, 5)
+        assert (receipt.trials.succeeded, receipt.trials.failed) == (1, 8)
         # Without a manifest and without an epoch: listed from its bytes, counted by its reports.
         (owed,) = receipt.owed
         assert (owed.step, owed.value) == (2, 0.25)
@@ -41,7 +44,7 @@ def test_c8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
         run.answer(digest)
         end = run.end()
         assert (end["seen"], end["outcome"]) == (0, "Completed")
-        assert "5 of 6 trials failed" in end["message"]
+        assert "8 of 9 trials failed" in end["message"]
     finally:
         run.kill()
 

@@ -65,6 +65,13 @@ def test_tensors_become_numbers(worker):
     assert type(worker[0][0]["loss"]) is float
 
 
+def test_C8_an_array_becomes_words_that_name_it(worker):
+    """No exception here, as that would be tried again: as the objective the words end the trial at once."""
+    numpy = pytest.importorskip("numpy")
+    trainjobs.report({"loss": 0.5, "many": numpy.array([1.0, 2.0])}, state={})
+    assert worker[0][0]["many"] == "a ndarray of shape (2,)"
+
+
 def test_a_directory_of_the_loops_own_gets_a_manifest(worker, tmp_path):
     (tmp_path / "shard-0.bin").write_bytes(b"abc")
     trainjobs.report({"loss": 1.0}, checkpoint_dir=tmp_path)
