@@ -33,6 +33,8 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
         lambda n: "arn:aws:iam::111122223333:role/".ljust(n, "a"),
         "arn:aws:iam::1111:role/x",
     ),
+    r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)+$": (lambda n: "s3://bucket/".ljust(n, "a"), "s3://bucket"),
+    r"^[0-9a-f]{64}$": (_repeat("a"), "A" * 64),
     r"^(https?://[^\s/?#@]+)?/?$": (lambda n: "http://".ljust(n, "a"), "ftp://x"),
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$": (_repeat("a"), "-a"),
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$": (_repeat("a"), "-a"),

@@ -63,6 +63,7 @@ STEP = "must not be greater than max - min"
 ONE_KIND = "set exactly one of float, int or categorical"
 LOG_INT = "must be at least 1 when log is true"
 LOG_FLOAT = "must be above 0 when log is true"
+ARCHIVE = {"uri": "s3://bucket/code.zip", "sha256": "0" * 64}
 CPU = "cpu must be a whole number: Ray counts whole CPUs"
 HOLD = "must be at least checkpoints.verify.timeoutSeconds (600 when absent)"
 CMAES_KINDS = "cmaes takes numbers only: choose tpe, gp or qmc, or search the categorical parameters in a sweep before"
@@ -194,8 +195,10 @@ CASES: dict[Key, Case] = {
         ({"trials.stop": {}},),
         ({"trials.stop.maxEpochs": 3}, {"trials.stop.metricThreshold": 0.5}, {"trials.stop.plateau": {"epochs": 3}}),
     ),
-    ("training.source", "set configMap, or remove source when the code is in the image"): Case(
-        "training.source", ({"training.source": {}},), ({"training.source.configMap": {"name": "code"}},)
+    ("training.source", "set exactly one of configMap or s3, or remove source when the code is in the image"): Case(
+        "training.source",
+        ({"training.source": {}}, {"training.source": {"configMap": {"name": "code"}, "s3": ARCHIVE}}),
+        ({"training.source.configMap": {"name": "code"}}, {"training.source.s3": ARCHIVE}),
     ),
     ("training.workers.resources", CPU): Case(
         "training.workers.resources",

@@ -26,6 +26,7 @@ from trainjobs.proof import Proof
 from trainjobs.pulse import Pulse
 from trainjobs.records import FINAL, Records
 from trainjobs.settle import committed
+from trainjobs.source import archive_of, ensure
 from trainjobs.store import Store, open_store
 from trainjobs.sweep import Sweep
 from trainsweep.contract import layout
@@ -147,6 +148,8 @@ class Driver:
     def _connect(self) -> tuple[int, str, Any, Any]:
         """Ray, the board and what all trials share; once an attempt."""
         if self._ray is None:
+            archive = archive_of(self._sweep.spec)
+            ensure(archive)
             # Before Ray is imported here, as the user's module says whether torch is needed at all.
             _, backend = find_loop(self._sweep.spec.training.entrypoint)
             from trainjobs import board, cluster
@@ -159,6 +162,7 @@ class Driver:
             spec = self._sweep.spec
             setup = TrialSetup(
                 entrypoint=spec.training.entrypoint,
+                archive=archive,
                 backend=backend,
                 constants=dict(spec.training.config),
                 metric=self._sweep.metric,

@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-from trainjobs import session
+from trainjobs import session, source
 from trainjobs.outcome import DriverError
 from trainsweep.contract.documents import FailureReason
 
@@ -65,6 +65,7 @@ def run_worker(config: dict[str, Any]) -> str:
         here.board = board.find()
     session.begin(here)
     _try_store(config, here)
+    source.ensure(config.get("archive"))
     loop, _ = find_loop(config["entrypoint"])
     loop(dict(config["loop"]))
     return board.STOPPED if here.stopped else ""

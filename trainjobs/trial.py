@@ -20,6 +20,7 @@ from ray.tune.integration.ray_train import TuneReportCallback
 from trainjobs import board
 from trainjobs.loop import find_datasets, run_worker
 from trainjobs.reporting import PARTIAL
+from trainjobs.source import Archive, ensure
 from trainsweep.contract import layout
 from trainsweep.contract.snapshot import EPOCH
 
@@ -33,6 +34,8 @@ class TrialSetup:
     """What is equal for all trials of an attempt."""
 
     entrypoint: str
+    archive: Archive | None
+    """The training code where it comes from S3."""
     backend: str
     """`torch` or `none`."""
     constants: dict[str, Any]
@@ -140,6 +143,7 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "trial": identity["trial"],
         "configHash": identity["configHash"],
         "entrypoint": setup.entrypoint,
+        "archive": setup.archive,
         "metric": setup.metric,
         "index": identity["index"],
         "attempt": setup.attempt_id,
@@ -147,6 +151,7 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "root": setup.root,
         "loop": {**setup.constants, **parameters},
     }
+    ensure(setup.archive)
     make = find_datasets(setup.entrypoint)
     datasets = make(dict(config["loop"])) if make is not None else None
     common: dict[str, Any] = {

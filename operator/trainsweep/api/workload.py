@@ -28,6 +28,23 @@ class LocalObject(ApiModel):
     name: DnsSubdomain = Field(description="Name of the object, in the sweep's namespace.")
 
 
+class S3Source(ApiModel):
+    """An archive with the training code in S3."""
+
+    uri: str = Field(
+        min_length=12,
+        max_length=1024,
+        pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)+$",
+        description="s3://bucket/key of a .zip, .tar or .tar.gz; below a prefix that the class allows.",
+    )
+    sha256: str = Field(
+        min_length=64,
+        max_length=64,
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the archive in hex, as sha256sum prints it; other bytes are never unpacked.",
+    )
+
+
 class Source(ApiModel):
     """Where the training code comes from, if it is not in the image."""
 
@@ -36,7 +53,17 @@ class Source(ApiModel):
         description="A ConfigMap whose keys are Python files; they are mounted on every Ray pod and put on PYTHONPATH.",
     )
 
-    rules: ClassVar = (Rule("has(self.configMap)", "set configMap, or remove source when the code is in the image"),)
+    s3: S3Source | None = Field(
+        default=None,
+        description="An archive in S3, unpacked once on the head and on each worker node and put on sys.path.",
+    )
+
+    rules: ClassVar = (
+        Rule(
+            "has(self.configMap) != has(self.s3)",
+            "set exactly one of configMap or s3, or remove source when the code is in the image",
+        ),
+    )
 
 
 def _one_cpu() -> dict[str, int | str]:

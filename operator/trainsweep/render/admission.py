@@ -147,6 +147,9 @@ def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, names
         places["spec.checkpoints.export.uri"] = spec.checkpoints.export.uri
     if spec.search.warm_start is not None:
         places["spec.search.warmStart.runURI"] = spec.search.warm_start.run_uri
+    if spec.training.source is not None and spec.training.source.s3 is not None:
+        # Code is read with the pods' identity: only from where the class lets them read and write anyway.
+        places["spec.training.source.s3.uri"] = spec.training.source.s3.uri
     prefixes = [p.replace("{namespace}", namespace) for p in class_spec.storage.allowed_prefixes] if class_spec else []
     out = []
     for path, uri in places.items():

@@ -168,3 +168,14 @@ def test_a_pod_that_holds_no_worker_is_refused_before_any_cluster():
     group = {"name": "small", "resources": {"cpu": 2, "memory": "4Gi", "nvidia.com/gpu": 0}}
     found = problems(merge(raw(**GPU_TRAINING), {"cluster": {"workerGroups": [group]}}), klass())
     assert found == {"spec.cluster.workerGroups[0].resources": Reason.INVALID_SPEC}
+
+
+@pytest.mark.parametrize(
+    ("uri", "allowed"),
+    [("s3://bucket/team/code.zip", True), ("s3://bucket/teamwork/code.zip", False), ("s3://other/code.zip", False)],
+)
+def test_code_comes_from_where_the_class_lets_pods_read(uri, allowed):
+    sweep_class = klass(storage={"allowedPrefixes": ["s3://bucket/team"]})
+    spec = raw(training={"source": {"s3": {"uri": uri, "sha256": "0" * 64}}})
+    found = problems(spec, sweep_class)
+    assert found == ({} if allowed else {"spec.training.source.s3.uri": Reason.STORAGE_NOT_ALLOWED})
