@@ -200,6 +200,21 @@ CASES: dict[Key, Case] = {
         ({"training.source": {}}, {"training.source": {"configMap": {"name": "code"}, "s3": ARCHIVE}}),
         ({"training.source.configMap": {"name": "code"}}, {"training.source.s3": ARCHIVE}),
     ),
+    ("training.workers", "set min and max together, or count alone"): Case(
+        "training.workers",
+        ({"training.workers": {"min": 1}}, {"training.workers": {"max": 2}}),
+        ({"training.workers": {"min": 1, "max": 2}}, {"training.workers": {"count": 2}}),
+    ),
+    ("training.workers", "set count, or min and max, not both"): Case(
+        "training.workers",
+        ({"training.workers": {"count": 2, "min": 1, "max": 2}},),
+        ({"training.workers": {"min": 2, "max": 2}},),
+    ),
+    ("training.workers.min", "must not be greater than max"): Case(
+        "training.workers.min",
+        ({"training.workers": {"min": 3, "max": 2}},),
+        ({"training.workers": {"min": 2, "max": 2}},),
+    ),
     ("training.workers.resources", CPU): Case(
         "training.workers.resources",
         tuple({"training.workers.resources": {"cpu": cpu}} for cpu in ("500m", "8000m", "0.5", "1.0")),

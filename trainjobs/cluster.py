@@ -39,7 +39,7 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
     if not local:
         ray.init(address="auto", namespace=namespace, log_to_driver=True)
         return wanted, resource
-    one = sweep.workers * sweep.cpus
+    one = sweep.fewest_workers * sweep.cpus
     have = cpus or os.cpu_count() or 1
     if one > have:
         raise DriverError(
@@ -66,10 +66,10 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
         log_to_driver=True,
         runtime_env=dict(sweep.spec.training.runtime_env) or None,
     )
-    if sweep.gpus * sweep.workers > ray.cluster_resources().get("GPU", 0):
+    if sweep.gpus * sweep.fewest_workers > ray.cluster_resources().get("GPU", 0):
         raise DriverError(
             FailureReason.INVALID_SWEEP,
-            f"training.workers: one trial takes {sweep.gpus * sweep.workers} GPUs, this machine has "
+            f"training.workers: one trial takes {sweep.gpus * sweep.fewest_workers} GPUs, this machine has "
             f"{int(ray.cluster_resources().get('GPU', 0))}: leave nvidia.com/gpu out to train on the CPU",
         )
     return at_once, resource

@@ -168,6 +168,7 @@ class Driver:
                 metric=self._sweep.metric,
                 mode=self._sweep.mode,
                 workers=self._sweep.workers,
+                fewest=self._sweep.fewest_workers,
                 cpus=self._sweep.cpus,
                 gpus=self._sweep.gpus,
                 worker_restarts=spec.failure_policy.worker_restarts,

@@ -48,8 +48,13 @@ class Sweep:
 
     @property
     def workers(self) -> int:
-        """Workers of one trial."""
-        return self.spec.training.workers.count
+        """Workers of one trial; the most where it is elastic."""
+        return self.spec.training.workers.most
+
+    @property
+    def fewest_workers(self) -> int:
+        """Workers without which no trial trains; fewer than `workers` where it is elastic."""
+        return self.spec.training.workers.fewest
 
     @property
     def max_failed(self) -> int | None:

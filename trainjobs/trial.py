@@ -42,6 +42,8 @@ class TrialSetup:
     metric: str
     mode: str
     workers: int
+    fewest: int
+    """Fewer than `workers` where the trial is elastic."""
     cpus: int
     gpus: int
     worker_restarts: int
@@ -51,6 +53,11 @@ class TrialSetup:
     attempt_id: str
     needs_epoch: bool
     """Whether something is decided by `epoch`: then a report without it is an error."""
+
+    @property
+    def num_workers(self) -> int | tuple[int, int]:
+        """As Train takes it: a pair where the trial is elastic."""
+        return self.workers if self.fewest == self.workers else (self.fewest, self.workers)
 
 
 class ReportError(ValueError):
@@ -118,7 +125,7 @@ class ReportCallback(TuneReportCallback):
 
 def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, Any]) -> Any:
     scaling = ray.train.ScalingConfig(
-        num_workers=setup.workers,
+        num_workers=setup.num_workers,
         use_gpu=setup.gpus > 0,
         resources_per_worker={"CPU": setup.cpus, **({"GPU": setup.gpus} if setup.gpus else {})},
     )

@@ -73,7 +73,17 @@ def _one_cpu() -> dict[str, int | str]:
 class Workers(ApiModel):
     """The workers of one trial."""
 
-    count: int = Field(default=1, ge=1, le=1024, description="Number of training workers of one trial.")
+    count: int = Field(
+        default=1, ge=1, le=1024, description="Number of training workers of one trial; or set min and max."
+    )
+    min: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Elastic: a trial trains with at least so many workers; it goes on from its last checkpoint when nodes "
+        "come or go. The loop keeps the global batch.",
+    )
+    max: int | None = Field(default=None, ge=1, le=1024, description="Elastic: it trains with at most so many workers.")
     resources: ResourceList = Field(
         default_factory=_one_cpu,
         description="What one worker takes. CPUs and GPUs are whole numbers, as Ray counts them; absent: one CPU.",
@@ -89,6 +99,22 @@ class Workers(ApiModel):
             }
         ),
     )
+
+    rules: ClassVar = (
+        Rule("has(self.min) == has(self.max)", "set min and max together, or count alone"),
+        Rule("!has(self.count) || !has(self.min)", "set count, or min and max, not both"),
+        Rule("!has(self.min) || !has(self.max) || self.min <= self.max", "must not be greater than max", ".min"),
+    )
+
+    @property
+    def fewest(self) -> int:
+        """Workers without which no trial trains."""
+        return self.count if self.min is None else self.min
+
+    @property
+    def most(self) -> int:
+        """Workers that a trial takes where there is room."""
+        return self.count if self.max is None else self.max
 
 
 class EnvVar(ApiModel):

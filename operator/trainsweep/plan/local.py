@@ -42,7 +42,7 @@ def local_plan(spec: TrainSweepSpec, machine: Machine) -> LocalPlan:
         spec: the resolved spec.
         machine: what it gives.
     """
-    resources, count = spec.training.workers.resources, spec.training.workers.count
+    resources, count = spec.training.workers.resources, spec.training.workers.fewest
     wanted, notes, refusals = spec.trials.max_concurrent, [], []
     try:
         cpus = count * max(0, quantity.cpus({"cpu": "1", **{k: str(v) for k, v in resources.items()}}))

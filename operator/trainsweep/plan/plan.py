@@ -147,7 +147,7 @@ def plan(spec: TrainSweepSpec, *, gpu_limit: int | None = None) -> Plan:
         return _plan(spec, gpu_limit)
     except quantity.QuantityError as error:
         refusal = Refusal(_where(spec), str(error))
-        return Plan(0, 0, spec.training.workers.count, {}, (), False, worst_case(spec), (), None, None, (), (refusal,))
+        return Plan(0, 0, spec.training.workers.most, {}, (), False, worst_case(spec), (), None, None, (), (refusal,))
 
 
 def _where(spec: TrainSweepSpec) -> str:
@@ -193,22 +193,30 @@ def _plan(spec: TrainSweepSpec, gpu_limit: int | None) -> Plan:
     refusals += unplaced
     limited, cut_notes = cut(wanted, gpu_limit)
     notes += cut_notes
-    per_trial = spec.training.workers.count
+    per_trial, fewest = spec.training.workers.most, spec.training.workers.fewest
     held = capacity(limited)
-    concurrent = min(spec.trials.max_concurrent, held // per_trial)
+    concurrent = min(spec.trials.max_concurrent, held // fewest)
     if not unplaced and limited and concurrent == 0:
         ceiling = f" under the class's limits.gpus {gpu_limit}" if cut_notes else ""
-        path = "spec.training.workers.count" if cut_notes or limited[0].group is None else "spec.cluster.workerGroups"
+        field = "count" if fewest == per_trial else "min"
+        path = (
+            f"spec.training.workers.{field}" if cut_notes or limited[0].group is None else "spec.cluster.workerGroups"
+        )
         refusals.append(
             Refusal(
                 path,
-                f"one trial needs {per_trial} worker(s), all groups together hold {held}{ceiling}: no trial could ever "
+                f"one trial needs {fewest} worker(s), all groups together hold {held}{ceiling}: no trial could ever "
                 "start",
             )
         )
     elif 0 < concurrent < spec.trials.max_concurrent:
         notes.append(
             f"only {concurrent} of maxConcurrent {spec.trials.max_concurrent} trials can train at the same time"
+        )
+    if fewest < per_trial:
+        notes.append(
+            f"a trial trains with {fewest} to {per_trial} workers: the loop must keep its global batch, and a resize goes on "
+            "from the last checkpoint"
         )
     queued = bool(spec.scheduling.queue_name)
     # Without a group that can change its size an autoscaler would only take its half CPU.

@@ -115,14 +115,14 @@ def derived_pod(worker: Mapping[str, int | str], count: int) -> tuple[dict[str, 
 def shapes(spec: TrainSweepSpec) -> tuple[list[Shape], list[Refusal], list[str]]:
     """Worker pods by group, before any ceiling of a class; what cannot be placed; what was derived."""
     workers = spec.training.workers
-    needed = spec.trials.max_concurrent * workers.count
+    needed = spec.trials.max_concurrent * workers.most
     found: list[Shape] = []
     refusals: list[Refusal] = []
     notes: list[str] = []
     if not any(quantity.parse(v) > 0 for v in workers.resources.values()):
         return [], [Refusal("spec.training.workers.resources", "a worker must take at least one CPU or GPU")], []
     if not spec.cluster.worker_groups:
-        pod, per_pod, memory_derived = derived_pod(workers.resources, workers.count)
+        pod, per_pod, memory_derived = derived_pod(workers.resources, workers.most)
         wanted = -(-needed // per_pod)
         found.append(
             Shape(

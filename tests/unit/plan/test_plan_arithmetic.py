@@ -195,3 +195,22 @@ def test_text_that_is_no_quantity_is_refused_with_its_path():
     bad = spec.training.workers.model_copy(update={"resources": {"cpu": 1, "memory": "1Q"}})
     spec = spec.model_copy(update={"training": spec.training.model_copy(update={"workers": bad})})
     assert [r.path for r in plan(spec).refusals] == ["spec.training.workers.resources.memory"]
+
+
+def elastic(fewest, most):
+    base = copy.deepcopy(BASE)
+    base["training"]["workers"] = {"min": fewest, "max": most, "resources": {"cpu": 1, "nvidia.com/gpu": 1}}
+    return resolve(base, None)
+
+
+def test_elastic_workers_get_pods_by_the_most_and_trials_by_the_fewest():
+    out = plan(elastic(1, 4))
+    assert (out.workers_per_trial, out.max_pods, out.max_concurrent) == (4, 16, 4)
+    assert any("trains with 1 to 4 workers" in n for n in out.notes)
+    cut = plan(elastic(1, 4), gpu_limit=3)
+    assert (cut.max_gpus, cut.max_concurrent, cut.refusals) == (3, 3, ())
+
+
+def test_an_elastic_trial_that_could_never_start_names_min():
+    (refusal,) = plan(elastic(3, 4), gpu_limit=2).refusals
+    assert (refusal.path, "needs 3 worker(s)" in refusal.message) == ("spec.training.workers.min", True)

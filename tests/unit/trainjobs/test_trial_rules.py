@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.trainjobs import builders
 from tests.unit.trainjobs.builders import Place
 
 pytest.importorskip("ray.tune")
 
 from trainjobs.stopping import StopRules, Watch
-from trainjobs.trial import KEY, ReportError, check_report
+from trainjobs.trial import KEY, ReportError, TrialSetup, check_report
 from trainjobs.tunerun import Recorder, RecordSearcher
 
 
@@ -116,3 +117,12 @@ def test_tune_may_pickle_what_lives_in_the_driver(tmp_path):
     place = Place(tmp_path)
     stop = StopRules(place.sweep, place.records, Watch(), {}, {})
     assert pickle.loads(pickle.dumps(stop)) == "StopRules"  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"), [({"count": 3}, 3), ({"min": 1, "max": 4}, (1, 4)), ({"min": 2, "max": 2}, 2)]
+)
+def test_elastic_workers_become_a_pair_for_train(workers, expected):
+    made = builders.sweep(training={"entrypoint": "train:train_loop", "workers": workers})
+    setup = SimpleNamespace(workers=made.workers, fewest=made.fewest_workers)
+    assert TrialSetup.num_workers.fget(setup) == expected
