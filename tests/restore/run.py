@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from bench.driver.gateway import BUCKET, Gateway
 from tests.local.harness import ROOT, Run
-from tests.restore.kills import kill, named, tree
+from tests.restore.kills import kill, named, title, tree
 from trainjobs.leftovers import QUIET_SECONDS
 from trainsweep.contract import layout
 from trainsweep.contract.snapshot import parse_snapshot
@@ -90,8 +91,8 @@ class Sweep:
         spec["training"]["config"] = {
             "epochs": epochs,
             "seconds": 0.5,
-            "files": 4,
-            "mib": 5,
+            "files": 2,
+            "mib": 12,  # above pyarrow's part size: a kill leaves an open multipart upload
             "witness": str(self.witness),
         }
         self.run = Run(folder, spec, LOOPS, name="restore", uri=f"s3://{BUCKET}/team")
@@ -127,14 +128,22 @@ class Sweep:
             found[file.parent.name.partition("-")[0]] = max((i.step for i in items), default=0)
         return found
 
-    def uploading(self) -> bool:
-        """Whether some but not all files of a checkpoint are in the store."""
-        listed = set().union(*self.listed().values()) if self.listed() else set()
-        for folder in (self.root / layout.TRAIN).glob("*/checkpoint_*"):
-            key = f"{layout.TRAIN}/{folder.parent.name}/{folder.name}"
-            if key not in listed and 1 <= sum(p.is_file() for p in folder.iterdir()) <= 4:
-                return True
-        return False
+    def uploading(self) -> str | None:
+        """The trial of which some but not all files of a checkpoint are in the store."""
+        with contextlib.suppress(FileNotFoundError):  # retention removes folders meanwhile
+            listed = set().union(*self.listed().values())
+            for folder in (self.root / layout.TRAIN).glob("*/checkpoint_*"):
+                key = f"{layout.TRAIN}/{folder.parent.name}/{folder.name}"
+                if key not in listed and 1 <= sum(p.is_file() for p in folder.iterdir()) <= 3:
+                    return folder.parent.name.partition("-")[0]
+        return None
+
+    def worker(self, trial: str | None) -> int:
+        """A live training process: of this trial, or the one that began an epoch last."""
+        for event in reversed(self.epochs()):
+            if trial in (None, event["trial"]) and title(event["pid"]):
+                return event["pid"]
+        raise SystemExit(f"no live worker of {trial or 'any trial'}")
 
     def wait(self, what, seconds: float, text: str, pause: float = 0.2) -> None:
         end = time.monotonic() + seconds
@@ -149,10 +158,17 @@ class Sweep:
         """Waits for the moment and kills."""
         what, _, _ = kind.rpartition(", ")
         target = kind.rpartition(", ")[2]
+        trial = None
         if what:
-            self.wait(self.uploading, 200, "an upload in flight", pause=0.02)
+            seen: list[str | None] = []
+
+            def caught() -> bool:
+                seen.append(self.uploading())
+                return seen[-1] is not None
+
+            self.wait(caught, 200, "an upload in flight", pause=0.02)
+            trial = seen[-1]
         here = self.run.process.pid
-        event = self.epochs()[-1]
         states = self.records()
         shot = Kill(
             kind,
@@ -166,9 +182,12 @@ class Sweep:
             kill(tree(here))
             self.run.process.wait()
         elif target == "controller":
-            kill(named(here, "TrainController")[:1])
+            found = named(here, "TrainController")
+            if not found:
+                raise SystemExit("there is no controller to kill")
+            kill(found[:1])
         else:
-            kill([event["pid"]])
+            kill([self.worker(trial)])
         shot.at = time.time()
         return shot
 
@@ -184,7 +203,7 @@ def drill(sweep: Sweep, seed: int) -> tuple[list[Kill], dict]:
             sweep.wait(lambda since=since: len(sweep.epochs(since)) >= 2, 300, f"training before kill {len(kills) + 1}")
             if kills and not kills[-1].back:
                 kills[-1].back = sweep.epochs(kills[-1].at)[0]["time"] - kills[-1].at
-            time.sleep(dice.uniform(1.0, 4.0))
+            time.sleep(dice.uniform(0.5, 2.5))
             kills.append(sweep.strike(kind, attempt))
             print(f"kill {len(kills)}: {kind}, committed {kills[-1].committed}", flush=True)
     receipt, digest = sweep.run.receipt(500)

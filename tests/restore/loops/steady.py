@@ -9,6 +9,7 @@ from pathlib import Path
 import ray.train
 
 import trainjobs
+from trainjobs import checkpoint, session
 
 TRAINSWEEP_BACKEND = "none"
 
@@ -21,14 +22,14 @@ def note(config, **what):
 
 
 def train_loop(config):
-    trial, x, start = trainjobs.session.current().trial, 0.0, 0
+    trial, x, start = session.current().trial, 0.0, 0
     found = ray.train.get_checkpoint()
     if found is not None:
         with found.as_directory() as folder:
-            trainjobs.checkpoint.check(folder, config_hash=trainjobs.session.current().config_hash)
+            checkpoint.check(folder, config_hash=session.current().config_hash)
             state = json.loads((Path(folder) / "state.json").read_text())
         x, start = state["x"], state["epoch"]
-    resume = trainjobs.checkpoint.Resume(epoch=start, metrics={"loss": abs(3.0 - x)})
+    resume = checkpoint.Resume(epoch=start, metrics={"loss": abs(3.0 - x)})
     for epoch in trainjobs.epochs(resume, config["epochs"]):
         note(config, trial=trial, epoch=epoch)
         time.sleep(config["seconds"])
