@@ -132,7 +132,7 @@ class Sweep:
         """The trial of which some but not all files of a checkpoint are in the store."""
         with contextlib.suppress(FileNotFoundError):  # retention removes folders meanwhile
             listed = set().union(*self.listed().values())
-            for folder in (self.root / layout.TRAIN).glob("*/checkpoint_*"):
+            for folder in (self.root / layout.TRAIN).glob("*/checkpoint_*/"):
                 key = f"{layout.TRAIN}/{folder.parent.name}/{folder.name}"
                 if key not in listed and 1 <= sum(p.is_file() for p in folder.iterdir()) <= 3:
                     return folder.parent.name.partition("-")[0]
@@ -268,7 +268,7 @@ def judge(kills: list[Kill], sweep: Sweep, end: dict, epochs: int) -> Trouble:
     if end["damaged"] or not end["end"].get("verified") or end["end"]["seen"] != 0:
         trouble.add(f"the receipt is not verified: {end['end']}, {end['damaged'][:3]}")
     listed = set().union(*sweep.listed().values())
-    folders = {f"{layout.TRAIN}/{p.parent.name}/{p.name}" for p in (sweep.root / layout.TRAIN).glob("*/checkpoint_*")}
+    folders = {f"{layout.TRAIN}/{p.parent.name}/{p.name}" for p in (sweep.root / layout.TRAIN).glob("*/checkpoint_*/")}
     left = sorted(f for f in folders - listed if time.time() - (sweep.root / f).stat().st_mtime > 2 * QUIET_SECONDS)
     if left:
         trouble.add(f"never committed and not cleared: {left}")
