@@ -30,12 +30,14 @@ def test_an_epoch_goes_on_at_its_batch_and_background_uploads_are_proven(tmp_pat
         run.answer(digest)
         assert run.end()["seen"] == EXIT_STOPPED
 
+        spec["training"]["workers"] = {"min": 1, "max": 4}  # elastic: the cluster has room for two
         run.start(2, cluster=cluster)
         receipt, digest = run.receipt()
         assert (receipt.outcome, receipt.best.step) == (Outcome.COMPLETED, 2)
         assert receipt.best.value == pytest.approx(3 * 0.97**80)
         last = json.loads((run.root / receipt.best.checkpoint / "progress.json").read_text())
         assert (last["step"], last["state"]["loaded"]) == (80, 2)
+        assert (saved["worldSize"], last["worldSize"]) == (1, 2)
         (owed,) = receipt.owed
         for entry in owed.files:
             assert (run.root / owed.checkpoint / entry.path).stat().st_size == entry.size
