@@ -168,3 +168,14 @@ def test_retention_keeps_the_first_of_the_ranking_only(tmp_path):
     runs = [place.trial(i, [0.1 * i]) for i in range(3)]
     assert retire(place.store, place.sweep, list(place.records), 1) == 2
     assert [(tmp_path / r).exists() for r in runs] == [True, False, False]
+
+
+def test_f8_no_order_of_a_listing_matters(tmp_path, monkeypatch):
+    place = Place(tmp_path)
+    place.trial(0, [0.5, 0.3], files={f"shard-{n}.bin": bytes([n]) for n in range(40)})
+    place.trial(1, [0.4])
+    before = settle(place.store, place.sweep, place.records, Outcome.COMPLETED)
+    listed = place.store.entries
+    monkeypatch.setattr(place.store, "entries", lambda prefix: sorted(listed(prefix), key=lambda e: e.key[::-1]))
+    assert settle(place.store, place.sweep, place.records, Outcome.COMPLETED) == before
+    assert len(before.owed[0].files) == 41

@@ -320,3 +320,12 @@ def test_retries_follow_the_variable_of_aws(monkeypatch, text, expected):
 
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", text)
     assert attempts() == expected
+
+
+def test_f4_an_access_point_is_used_by_its_alias_only():
+    from trainsweep.contract.layout import StorageURIError
+
+    place = parse_uri("s3://my-ap-abc123-s3alias/x")
+    assert (place.bucket, place.uri) == ("my-ap-abc123-s3alias", "s3://my-ap-abc123-s3alias/x")
+    with pytest.raises(StorageURIError, match="use the access point's alias"):
+        parse_uri("s3://arn:aws:s3:eu-west-1:111122223333:accesspoint/my-ap/x")
