@@ -25,6 +25,7 @@ venv: $(VENV)/.ready ## the Python environment of the locks
 generate: venv ## write the CRDs and the reference from the typed models
 	$(PY) -m trainsweep.api.generate
 	$(PY) .ci/manifests.py
+	$(PY) .ci/failures.py
 
 .PHONY: lint
 lint: venv ## format, types, layers, generated files
@@ -33,6 +34,7 @@ lint: venv ## format, types, layers, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PY) -m trainsweep.api.generate --check
+	$(PY) .ci/failures.py --check
 	$(PY) .ci/packaging.py
 
 .PHONY: format

@@ -42,7 +42,9 @@ def _clean(item: Any) -> Any:
 def files() -> dict[Path, str]:
     """Every generated file, by its path below the root of the project."""
     chart = ROOT / "charts/trainsweep"
-    text = run([helm(), "template", "trainsweep", chart, "--namespace", NAMESPACE, "--set", "crds.enabled=false"])
+    text = run(
+        [helm(), "template", "--no-hooks", "trainsweep", chart, "--namespace", NAMESPACE, "--set", "crds.enabled=false"]
+    )
     objects = [_clean(item) for item in yaml.safe_load_all(text) if item]
     out: dict[Path, str] = {}
     for name, kinds in FILES.items():

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from trainsweep.api.spec import TIME_PATTERN
+
 Schema = dict[str, Any]
 
 _DNS = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -58,6 +60,10 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
         lambda n: "file:///"[:n].ljust(n, "a"),
         "s3://bucket",
     ),
+    TIME_PATTERN: (
+        lambda n: "2027-01-31T18:00:00" + ("Z" if n == 20 else "+00:00".ljust(n - 19, "0")),
+        "2027-01-31 18:00",
+    ),
 }
 """A maker of fitting strings of a length, and one string that does not fit."""
 
@@ -68,6 +74,7 @@ SHORTEST = {
     r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$": 3,
     r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?)?$": 12,
     r"^(https?://[^\s/?#@]+)?/?$": 8,
+    TIME_PATTERN: 20,
 }
 
 

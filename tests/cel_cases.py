@@ -273,6 +273,27 @@ CASES: dict[Key, Case] = {
         ({"deadlines": {"startupSeconds": 61, "runSeconds": 60}},),
         ({"deadlines": {"startupSeconds": 60, "runSeconds": 60}},),
     ),
+    ("deadlines.queuedSeconds", "must not be greater than runSeconds"): Case(
+        "deadlines.queuedSeconds",
+        ({"deadlines": {"queuedSeconds": 61, "startupSeconds": 60, "runSeconds": 60}},),
+        (
+            {"deadlines": {"queuedSeconds": 60, "startupSeconds": 60, "runSeconds": 60}},
+            {"deadlines": {"queuedSeconds": 61}},
+        ),
+    ),
+    ("deadlines.stallSeconds", "must not be greater than runSeconds"): Case(
+        "deadlines.stallSeconds",
+        ({"deadlines": {"stallSeconds": 61, "startupSeconds": 60, "runSeconds": 60}},),
+        (
+            {"deadlines": {"stallSeconds": 60, "startupSeconds": 60, "runSeconds": 60}},
+            {"deadlines": {"stallSeconds": 61}},
+        ),
+    ),
+    ("deadlines.trialSeconds", "must not be greater than totalSeconds"): Case(
+        "deadlines.trialSeconds",
+        ({"deadlines": {"trialSeconds": 61, "totalSeconds": 60}},),
+        ({"deadlines": {"trialSeconds": 60, "totalSeconds": 60}}, {"deadlines": {"trialSeconds": 61}}),
+    ),
     ("deadlines.runSeconds", "must not be greater than totalSeconds"): Case(
         "deadlines.runSeconds",
         ({"deadlines": {"runSeconds": 61, "totalSeconds": 60}},),
@@ -305,6 +326,14 @@ OLD_SELF: dict[str, tuple[Changes, ...]] = {
         },
     ),
     "trials": ({"trials.count": 5}, {"trials.maxConcurrent": 3}, {"trials.maxConcurrent": None}),
+    "failurePolicy.attempts.application": (
+        {"failurePolicy.attempts.application": 4},
+        {"failurePolicy.attempts.application": None},
+        {"failurePolicy": None},
+    ),
+    "failurePolicy.attempts.infrastructure": ({"failurePolicy.attempts.infrastructure": 2},),
+    "failurePolicy.attempts.eviction": ({"failurePolicy.attempts": {"application": 5, "eviction": 9}},),
+    "failurePolicy.attempts.startup": ({"failurePolicy.attempts.startup": 0},),
     "runKey": ({"runKey": "b"}, {"runKey": None}),
     "className": ({"className": "b"}, {"className": None}),
     "storage": ({"storage.uri": "s3://other/p"}, {"storage": None}, {"storage.region": "eu-west-1"}),
@@ -328,6 +357,7 @@ STORED: Changes = {
     "storage.uri": "s3://bucket/p",
     "checkpoints.require": "BestTrial",
     "training.config": {"a": 1, "deep": {"list": [1, 2]}},
+    "failurePolicy": {"attempts": {"application": 5}},
 }
 """What a sweep has on top of the sample where `OLD_SELF` is tried."""
 
@@ -337,6 +367,10 @@ MUTABLE: tuple[Changes, ...] = (
     {"deadlines": {"totalSeconds": 100}},
     {"cleanup": {"rayJobTTLSeconds": 5}},
     {"failurePolicy.attempts.application": 7},
+    {"failurePolicy.attempts.startup": 2},
+    {"failurePolicy.trialRetries": 0},
+    {"deadlines": {"notAfter": "2027-01-31T18:00:00Z", "stallSeconds": 60}},
+    {"budget": {"gpuHours": 1.5}},
     {"training.image": "registry/fixed"},
     {"training.env": [{"name": "A", "value": "b"}]},
     {"cluster.head.resources": {"cpu": 4}},

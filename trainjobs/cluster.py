@@ -75,6 +75,12 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
     return at_once, resource
 
 
+def size() -> tuple[float, float]:
+    """GPUs and CPUs of the nodes that are there now."""
+    total = ray.cluster_resources()
+    return float(total.get("GPU", 0)), float(total.get("CPU", 0))
+
+
 def _start_here(**options: Any) -> None:
     """Starts Ray on this machine. Ray gives its own processes 30 s, fixed, which a busy laptop may pass: try again."""
     for tries_left in (1, 0):

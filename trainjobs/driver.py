@@ -30,7 +30,7 @@ from trainjobs.source import archive_of, ensure
 from trainjobs.store import Store, open_store
 from trainjobs.sweep import Sweep
 from trainsweep.contract import layout
-from trainsweep.contract.documents import END_LINE, End, FailureReason, Outcome, Phase
+from trainsweep.contract.documents import ADOPTED, END_LINE, End, FailureReason, Outcome, Phase
 from trainsweep.contract.owed import better
 
 logger = logging.getLogger(__name__)
@@ -180,18 +180,28 @@ class Driver:
             )
             self._ray = (concurrent, resource, handle, setup)
             self.pulse.concurrent = concurrent
+            self.pulse.meter.size = cluster.size
             self.pulse.raise_flag = lambda: handle.stop.remote()
         return self._ray
 
     # --- training ---
 
     def _train(self) -> tuple[Outcome, str, str]:
+        adopted = self._is_adopted()
         known = self._known_end()
         if known is not None:
             logger.info("nothing is left to train: %s", known[0])
+            if known[0] in GOOD and adopted:
+                return known[0], ADOPTED, known[2]
             return known
         self._sweep.proposals.replay(self.records)
         return self._round(self._sweep.file.attempt_id, self.records.unfinished(), {})
+
+    def _is_adopted(self) -> bool:
+        """Whether all that is recorded was recorded by other sweeps of this name: this one was created after them."""
+        own = layout.parse_attempt_id(self._sweep.file.attempt_id)
+        writers = {layout.parse_attempt_id(r.attempt_id) for r in self.records if r.attempt_id is not None}
+        return own is not None and bool(writers) and all(w is not None and w[1] != own[1] for w in writers)
 
     def _known_end(self) -> tuple[Outcome, str, str] | None:
         """The end that the record of earlier attempts already says."""
@@ -231,7 +241,8 @@ class Driver:
         from trainjobs.cluster import wait_until_idle
 
         watch = Watch()
-        watch.first_report_at = self.pulse.watch.first_report_at if self.pulse.watch is not None else None
+        if (last := self.pulse.watch) is not None:
+            watch.first_report_at, watch.last_step_at = last.first_report_at, last.last_step_at
         self.pulse.watch = watch
         if not targets and self.pulse.stop is None:
             self.pulse.enter(Phase.RUNNING)

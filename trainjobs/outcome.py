@@ -3,7 +3,7 @@
 | outcome | exit | RayJob |
 |---|---|---|
 | Completed, GoalReached; verified, nothing required, no verdict in time, or `onMissing: Warn` | 0 | SUCCEEDED |
-| MaxFailedTrials, DeadlineExceeded | 1 | FAILED; the best so far is kept and verified |
+| MaxFailedTrials, DeadlineExceeded, BudgetExceeded | 1 | FAILED; the best so far is kept and verified |
 | Failed, a new attempt may help | 1 | FAILED |
 | wrong command line | 2 | FAILED |
 | Failed, a new attempt cannot help (bad entrypoint, denied store, invalid sweep, incompatible) | 3 | FAILED |

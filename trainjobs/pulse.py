@@ -17,6 +17,7 @@ from typing import Any
 from trainjobs import fence
 from trainjobs.control import ControlFile
 from trainjobs.flags import Flags
+from trainjobs.limits import Meter, limits_of
 from trainjobs.logs import Tail
 from trainjobs.outcome import DriverError
 from trainjobs.records import Records
@@ -77,6 +78,9 @@ class Pulse:
         self._sweep, self._store, self._records = sweep, store, records
         self._control, self._flags, self._tail = control, flags, tail
         self._started = time.time()
+        self.limits = limits_of(sweep)
+        """What holds now: of the sweep file, or of the last control document."""
+        self.meter = Meter()
         self._end = threading.Event()
         self._beat_now = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -125,6 +129,7 @@ class Pulse:
             now = time.monotonic()
             if self._beat_now.is_set() or now - last_beat >= BEAT:
                 self._beat_now.clear()
+                self._guarded(self.meter.count)
                 last_beat = now
                 self._guarded(self._fence)
                 if self.fenced is None:
@@ -169,6 +174,9 @@ class Pulse:
         control = self._control.read()
         if control is not None:
             self.verdict = control.verdict
+            if control.limits is not None and control.limits != self.limits:
+                logger.info("limits: %s", control.limits.to_json().decode())
+                self.limits = control.limits
             if control.stop is not None:
                 self._request(Outcome.STOPPED, control.stop.reason, control.stop.grace_seconds)
         if self._flags.stop_requested():
@@ -177,11 +185,28 @@ class Pulse:
             # Ray kills a job's driver this long after its SIGTERM: most of it belongs to the settlement.
             limit = float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", "30")) / 3
             self._request(Outcome.STOPPED, "Signal", min(own_grace, limit))
-        deadline = self._sweep.file.deadline_at
-        training = self.phase in (Phase.STARTING, Phase.RUNNING)
-        if deadline is not None and training and time.time() >= stop_before(deadline, self._started, own_grace):
-            self._request(Outcome.DEADLINE_EXCEEDED, "DeadlineExceeded", own_grace)
+        if self.phase in (Phase.STARTING, Phase.RUNNING):
+            self._keep_limits(own_grace)
         self._pursue()
+
+    def _keep_limits(self, grace: float) -> None:
+        """The driver's own deadlines and budget, while it trains: it ends well, before the operator has to ask."""
+        limits, now = self.limits, time.time()
+        if self.watch is not None:
+            self.watch.trial_seconds = limits.trial_seconds
+        if limits.deadline_at is not None and now >= stop_before(limits.deadline_at, self._started, grace):
+            self._request(Outcome.DEADLINE_EXCEEDED, "DeadlineExceeded", grace)
+        elif self.meter.over(limits):
+            self._request(Outcome.BUDGET_EXCEEDED, "BudgetExceeded", grace)
+        elif self._stalled(now):
+            self._request(Outcome.STOPPED, "StallDeadlineExceeded", grace)
+
+    def _stalled(self, now: float) -> bool:
+        """Whether no trial has reported or started for too long; before the first report it is a matter of startup."""
+        limit, watch = self.limits.stall_seconds, self.watch
+        if limit is None or watch is None or watch.first_report_at is None or watch.last_step_at is None:
+            return False
+        return self.phase is Phase.RUNNING and now - float(watch.last_step_at) >= limit
 
     def _pursue(self) -> None:
         """Carries a stop through: the flag first, Tune's end once the loops have reported or the grace is over."""
@@ -218,6 +243,7 @@ class Pulse:
             phase=self.phase,
             heartbeat_at=time.time(),
             first_report_at=self.watch.first_report_at if self.watch is not None else None,
+            last_step_at=self.watch.last_step_at if self.watch is not None else None,
             trials=self._records.counts(),
             best=self.best_now(),
             eta_seconds=self.eta(),

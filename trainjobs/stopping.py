@@ -7,8 +7,10 @@ again by a later attempt, so that neither a kill nor a resume makes it forget.
 from __future__ import annotations
 
 import itertools
+import logging
 import statistics
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -23,6 +25,7 @@ from trainsweep.api.stopping import EarlyStopping
 from trainsweep.contract.owed import better
 from trainsweep.contract.snapshot import EPOCH
 
+logger = logging.getLogger(__name__)
 MAX_LOOKS = 64
 
 
@@ -54,6 +57,25 @@ class Watch:
     """Monotonic time of each trial's last report."""
     checkpoints: dict[int, str] = field(default_factory=dict)
     """Key of the best reported checkpoint of each trial, as long as it is known."""
+    last_step_at: float | None = None
+    """Unix seconds of the last report or start of any trial."""
+    begun: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """Monotonic time of each running trial's start, and the seconds that its earlier tries took."""
+    trial_seconds: int | None = None
+    """How long a trial may take; the heartbeat sets it."""
+    timed_out: set[int] = field(default_factory=set)
+    """Trials that took longer."""
+
+    def begin(self, index: int, before: float) -> None:
+        """A trial starts, whose earlier tries took so many seconds."""
+        self.begun[index], self.last_step_at = (time.monotonic(), before), time.time()
+
+    def overdue(self, index: int, grace: float = 0.0) -> bool:
+        """Whether a running trial has held its workers for longer than a trial may, and the grace."""
+        if self.trial_seconds is None or index not in self.begun:
+            return False
+        start, before = self.begun[index]
+        return before + time.monotonic() - start >= self.trial_seconds + grace
 
 
 class Rule(Protocol):
@@ -167,7 +189,24 @@ def identity_of(trial: Any) -> dict[str, Any]:
     return identity
 
 
-class EarlyStopper(DriverOnly, FIFOScheduler):
+class Queue(DriverOnly, FIFOScheduler):
+    """One trial after the other. Those that outlast `deadlines.trialSeconds` and report nothing are ended by force."""
+
+    watch: Watch | None = None
+    grace = 0.0
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        """See TrialScheduler. Tune asks at every step."""
+        for trial in list(tune_controller.get_trials()) if self.watch is not None else []:
+            index = identity_of(trial)["index"]
+            if self.watch is not None and trial.status == "RUNNING" and self.watch.overdue(index, self.grace):
+                logger.warning("trial %s is ended: deadlines.trialSeconds are over, and it reports nothing", index)
+                self.watch.timed_out.add(index)
+                tune_controller.stop_trial(trial)
+        return super().choose_trial_to_run(tune_controller)
+
+
+class EarlyStopper(Queue):
     """Early stopping that knows the looks of earlier attempts and remembers whom it stopped."""
 
     def __init__(self, sweep: Sweep, records: Records) -> None:
@@ -213,7 +252,10 @@ class StopRules(DriverOnly, ray.tune.Stopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the trial is complete with this result."""
-        done = self._complete(trial_id, result)
+        done, index = self._complete(trial_id, result), self._names.get(trial_id)
+        if not done and index is not None and index not in self._targets and self._watch.overdue(index):
+            self._watch.timed_out.add(index)
+            return True
         if done and trial_id in self._names:
             self._watch.completed.add(self._names[trial_id])
         return done

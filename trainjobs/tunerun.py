@@ -18,13 +18,12 @@ import ray
 import ray.tune
 from ray.tune.logger import JsonLoggerCallback
 from ray.tune.result import AUTO_RESULT_KEYS
-from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from trainjobs import board
 from trainjobs.proposals import result_of
 from trainjobs.records import FINAL, Records
-from trainjobs.stopping import DriverOnly, EarlyStopper, StopRules, Watch, identity_of
+from trainjobs.stopping import DriverOnly, EarlyStopper, Queue, StopRules, Watch, identity_of
 from trainjobs.sweep import Sweep
 from trainjobs.trial import KEY, TrialSetup, run_trial
 from trainsweep.contract import layout
@@ -92,6 +91,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
         record = self._records.get(index)
         self._started.setdefault(index, (now, record.seconds if record is not None else 0.0))
         self._watch.active.add(index)
+        self._watch.begin(index, record.seconds if record is not None else 0.0)
         first = record.started_at if record is not None and record.started_at is not None else now
         self._records.update(index, state="Running", started_at=first, ended_at=None)
         logger.info("%s started", identity["trial"])
@@ -104,6 +104,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
         if value is None:
             return
         self._watch.reported[index] = time.monotonic()
+        self._watch.last_step_at = time.time()
         if self._watch.first_report_at is None:
             self._watch.first_report_at = time.time()
         others = other_metrics(result, self._sweep.metric)
@@ -131,6 +132,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
         index = identity_of(trial)["index"]
         notes: dict[str, str] = ray.get(self._board.notes.remote(index, clear=True))
         self._watch.active.discard(index)
+        self._watch.begun.pop(index, None)
         record = self._records.get(index)
         if record is None or record.state in FINAL:
             return
@@ -142,9 +144,11 @@ class Recorder(DriverOnly, ray.tune.Callback):
         elif index in getattr(self._scheduler, "stopped", ()):
             self._close(index, "EarlyStopped")
         elif record.best_value is None and not self._committed(index):
-            self._failed(index, f"the loop ended without a report; expected: {self._sweep.metric}")
+            late = "it reported nothing before deadlines.trialSeconds were over"
+            silent = f"the loop ended without a report; expected: {self._sweep.metric}"
+            self._failed(index, late if index in self._watch.timed_out else silent)
         else:
-            self._close(index, "Succeeded")
+            self._close(index, "EarlyStopped" if index in self._watch.timed_out else "Succeeded")
 
     def _close(self, index: int, state: str) -> None:
         record = self._end(index, state)
@@ -159,6 +163,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
 
     def _failed(self, index: int, message: str) -> None:
         self._watch.active.discard(index)
+        self._watch.begun.pop(index, None)
         record = self._end(index, "Failed", error=" ".join(message.split())[:1000])
         logger.warning("%s failed: %s", record.trial, record.error)
         limit = self._sweep.max_failed
@@ -239,7 +244,9 @@ def run_tune(
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # JSON is enough; TensorBoard's writer costs seconds
     os.environ.setdefault("TUNE_MAX_PENDING_TRIALS_PG", str(concurrent))
     early = sweep.spec.trials.early_stopping is not None and not targets
-    scheduler = EarlyStopper(sweep, records) if early else FIFOScheduler()
+    scheduler: Queue = EarlyStopper(sweep, records) if early else Queue()
+    if not targets:
+        scheduler.watch, scheduler.grace = watch, float(sweep.spec.cleanup.stop_grace_seconds)
     names: dict[str, int] = {}
     recorder = Recorder(sweep, records, watch, scheduler, names, board_handle, setup.root, committed)
     trainable = ray.tune.with_resources(

@@ -128,6 +128,8 @@ class Driver:
         if asked and not self.how.disobeys:
             self._finish_training(Outcome.STOPPED, now)
             return
+        if control is not None and control.limits is not None:
+            self.deadline = control.limits.deadline_at
         if self.deadline is not None and now >= self.deadline and not self.how.disobeys:
             self._finish_training(Outcome.DEADLINE_EXCEEDED, now)
             return

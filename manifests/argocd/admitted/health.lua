@@ -24,6 +24,9 @@ local failed = said("Succeeded", "False") or said("Stalled", "True")
 if failed ~= nil then
   return { status = "Degraded", message = failed }
 end
+if said("Suspended", "True") ~= nil then
+  return { status = "Suspended", message = said("Suspended", "True") }
+end
 local good = said("Succeeded", "True") or (said("Admitted", "True") and said("ClusterReady", "True"))
 if good ~= nil then
   return { status = "Healthy", message = said("Succeeded", "True") or said("Succeeded", "Unknown") }

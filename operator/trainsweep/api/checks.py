@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from trainsweep.api.reserved import RUNTIME_ENV_KEYS, reserved
@@ -24,7 +25,18 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def check_spec(spec: TrainSweepSpec) -> list[Problem]:
     """All that is wrong between the fields of a spec, as (field path, message) pairs."""
-    checks = (_values, _steps, _points, _grid, _algorithm, _config, _env, _runtime_env, _class_independent_storage)
+    checks = (
+        _values,
+        _steps,
+        _points,
+        _grid,
+        _algorithm,
+        _config,
+        _env,
+        _runtime_env,
+        _not_after,
+        _class_independent_storage,
+    )
     return [problem for check in checks for problem in check(spec)]
 
 
@@ -153,6 +165,16 @@ def _runtime_env(spec: TrainSweepSpec) -> Iterator[Problem]:
             yield f"{path}.env_vars.{name}", f"must be a string, got {shown(value)}: quote it"
     if "pip" in spec.training.runtime_env and "uv" in spec.training.runtime_env:
         yield f"{path}.uv", "pip and uv exclude each other: remove one of them"
+
+
+def _not_after(spec: TrainSweepSpec) -> Iterator[Problem]:
+    text = spec.deadlines.not_after
+    if text is None:
+        return
+    try:
+        datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        yield "spec.deadlines.notAfter", f"{text} is no date and time: {error}"
 
 
 def _class_independent_storage(spec: TrainSweepSpec) -> Iterator[Problem]:

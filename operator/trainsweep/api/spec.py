@@ -30,6 +30,22 @@ def immutable(path: str, advice: str) -> Rule:
     )
 
 
+def _only_up(name: str, default: int) -> Rule:
+    """A rule that lets the attempts of a class of end grow and never shrink: those used up stay used up."""
+
+    def read(root: str) -> str:
+        parts = ("failurePolicy", "attempts", name)
+        guards = " && ".join(f"has({root}.{'.'.join(parts[: i + 1])})" for i in range(len(parts)))
+        return f"({guards} ? {root}.{'.'.join(parts)} : {default})"
+
+    return Rule(
+        f"{read('self')} >= {read('oldSelf')}",
+        "may only be raised: create the sweep again with fewer attempts",
+        f".failurePolicy.attempts.{name}",
+        "FieldValueForbidden",
+    )
+
+
 class Storage(ApiModel):
     """Where checkpoints and results go."""
 
@@ -160,18 +176,71 @@ class FailurePolicy(ApiModel):
     backoff: Backoff = Field(default_factory=Backoff, description="Pause before a further attempt.")
 
 
-class Deadlines(ApiModel):
-    """Limits in time, in seconds. May be changed while running."""
+TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})$"
 
+
+class Deadlines(ApiModel):
+    """Limits in time, in seconds. May be changed while running, up and down: a running driver is told."""
+
+    queued_seconds: int | None = Field(
+        default=None,
+        ge=10,
+        le=31_536_000,
+        description="From an attempt's RayJob until its head and a first worker run: the wait for Kueue and for nodes. "
+        "Absent: startupSeconds covers the wait too.",
+    )
     startup_seconds: int = Field(
-        default=7200, ge=10, le=31_536_000, description="From an attempt's RayJob until its first trial reports."
+        default=7200,
+        ge=10,
+        le=31_536_000,
+        description="Until an attempt's first trial reports: from its RayJob or, with queuedSeconds, from the end of "
+        "that wait.",
+    )
+    stall_seconds: int | None = Field(
+        default=None,
+        ge=60,
+        le=31_536_000,
+        description="How long no trial may report, or no heartbeat may come, once one has reported. Longer than your "
+        "longest epoch and than a node takes to come.",
+    )
+    trial_seconds: int | None = Field(
+        default=None,
+        ge=10,
+        le=31_536_000,
+        description="One trial, over all its tries and attempts; it ends with its next report, or after "
+        "cleanup.stopGraceSeconds, and keeps its best.",
     )
     run_seconds: int | None = Field(default=None, ge=10, le=31_536_000, description="One attempt, from its RayJob.")
     total_seconds: int | None = Field(
-        default=None, ge=10, le=31_536_000, description="The whole sweep, from its first launch, over all attempts."
+        default=None,
+        ge=10,
+        le=31_536_000,
+        description="The whole sweep, from its first launch, over all attempts and suspensions.",
+    )
+    not_after: str | None = Field(
+        default=None,
+        max_length=25,
+        pattern=TIME_PATTERN,
+        description="Date and time, such as 2027-01-31T18:00:00Z, by which the sweep must have ended, started or not: "
+        "the end of a capacity reservation.",
     )
 
     rules: ClassVar = (
+        Rule(
+            "!has(self.queuedSeconds) || !has(self.runSeconds) || self.queuedSeconds <= self.runSeconds",
+            "must not be greater than runSeconds",
+            ".queuedSeconds",
+        ),
+        Rule(
+            "!has(self.stallSeconds) || !has(self.runSeconds) || self.stallSeconds <= self.runSeconds",
+            "must not be greater than runSeconds",
+            ".stallSeconds",
+        ),
+        Rule(
+            "!has(self.trialSeconds) || !has(self.totalSeconds) || self.trialSeconds <= self.totalSeconds",
+            "must not be greater than totalSeconds",
+            ".trialSeconds",
+        ),
         Rule(
             "!has(self.startupSeconds) || !has(self.runSeconds) || self.startupSeconds <= self.runSeconds",
             "must not be greater than runSeconds",
@@ -182,6 +251,20 @@ class Deadlines(ApiModel):
             "must not be greater than totalSeconds",
             ".runSeconds",
         ),
+    )
+
+
+class Budget(ApiModel):
+    """What all attempts together may use, counted from when a pod runs on a node until it has ended."""
+
+    gpu_hours: float | None = Field(
+        default=None, ge=0.01, le=10_000_000, description="GPU-hours, idle ones included. May be changed while running."
+    )
+    cpu_hours: float | None = Field(
+        default=None,
+        ge=0.01,
+        le=100_000_000,
+        description="CPU-hours of all pods, the head included: for sweeps without GPUs. May be changed while running.",
     )
 
 
@@ -252,6 +335,7 @@ class TrainSweepSpec(ApiModel):
     )
     failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="Retries, finite by default.")
     deadlines: Deadlines = Field(default_factory=Deadlines, description="Limits in time.")
+    budget: Budget = Field(default_factory=Budget, description="Limits in use.")
     cleanup: Cleanup = Field(default_factory=Cleanup, description="How long things are kept.")
 
     rules: ClassVar = (
@@ -267,6 +351,10 @@ class TrainSweepSpec(ApiModel):
             "self.checkpoints.verify.timeoutSeconds : 600)",
             "must be at least checkpoints.verify.timeoutSeconds (600 when absent)",
             ".cleanup.holdSeconds",
+        ),
+        *(
+            _only_up(name, default)
+            for name, default in (("application", 1), ("infrastructure", 3), ("eviction", 10), ("startup", 1))
         ),
         immutable("objective", "set another spec.runKey in a new sweep, or create the sweep under another name"),
         immutable("search", "create a sweep under another name for another search space"),

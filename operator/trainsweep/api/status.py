@@ -39,13 +39,15 @@ class AttemptStatus(StatusModel):
     ray_job_uid: str = Field(default="", alias="rayJobUID", max_length=64, description="Its uid, once it was seen.")
     started_at: Time | None = Field(default=None, description="When it was recorded, before its RayJob was created.")
     ready_at: Time | None = Field(default=None, description="When its head was first ready.")
+    placed_at: Time | None = Field(default=None, description="When its head and a first worker ran.")
     first_report_at: Time | None = Field(default=None, description="When its first trial reported.")
     ended_at: Time | None = Field(default=None, description="When its end was seen.")
     settled_at: Time | None = Field(default=None, description="When its settlement was taken.")
     end_class: str = Field(
         default="",
         max_length=32,
-        description="Class of its end: Application, Infrastructure, Eviction, Startup, Unknown or Success.",
+        description="Class of its end: Success, Application, Infrastructure, Eviction, Startup, Deadline, Budget, "
+        "Suspended or Unknown.",
     )
     reason: Short = Field(default="", description="Reason of its end.")
     message: Message = Field(default="", description="What happened.")
@@ -54,6 +56,8 @@ class AttemptStatus(StatusModel):
     released_at: Time | None = Field(default=None, description="When its cluster was released.")
     gone_at: Time | None = Field(default=None, description="When its last pod was gone.")
     spec_digest: str = Field(default="", max_length=64, description="Digest of the RayJob that was rendered for it.")
+    gpu_seconds_before: Count = Field(default=0, description="GPU-seconds that earlier attempts had used.")
+    cpu_seconds_before: Count = Field(default=0, description="CPU-seconds that earlier attempts had used.")
 
 
 class RetryStatus(StatusModel):
@@ -143,12 +147,25 @@ class ProgressStatus(StatusModel):
     message: Message = Field(default="", description="The driver's words.")
 
 
+class UsageStatus(StatusModel):
+    """What the pods of all attempts have used."""
+
+    gpu_seconds: Count = Field(default=0, description="GPU-seconds, from when a pod ran on a node until it ended.")
+    cpu_seconds: Count = Field(default=0, description="CPU-seconds; a pod's requests are rounded up to whole CPUs.")
+    gpus: Count = Field(default=0, description="GPUs held when it was last counted.")
+    cpus: Count = Field(default=0, description="CPUs held when it was last counted.")
+    counted_until: Time | None = Field(default=None, description="Until when it is counted.")
+
+
 class DeadlinesStatus(StatusModel):
     """Deadlines as absolute times."""
 
+    queued: Time | None = Field(default=None, description="Head and a first worker of the running attempt due.")
     startup: Time | None = Field(default=None, description="First report of the running attempt due.")
+    stall: Time | None = Field(default=None, description="Next report or heartbeat of the running attempt due.")
     run: Time | None = Field(default=None, description="End of the running attempt.")
     total: Time | None = Field(default=None, description="End of the sweep.")
+    not_after: Time | None = Field(default=None, description="End of the sweep, as spec.deadlines.notAfter says.")
     hold: Time | None = Field(default=None, description="End of the hold for a late second look.")
     deletion: Time | None = Field(default=None, description="End of the grace of a deletion.")
     retry: Time | None = Field(default=None, description="Next attempt not before.")
@@ -197,6 +214,7 @@ class TrainSweepStatus(StatusModel):
     checkpoints: CheckpointsStatus = Field(default_factory=CheckpointsStatus, description="What was owed and proven.")
     pending: PendingStatus | None = Field(default=None, description="Why it waits.")
     progress: ProgressStatus = Field(default_factory=ProgressStatus, description="The driver's last heartbeat.")
+    usage: UsageStatus = Field(default_factory=UsageStatus, description="What all attempts have used.")
     deadlines: DeadlinesStatus = Field(default_factory=DeadlinesStatus, description="Deadlines as absolute times.")
     resolved: ResolvedStatus = Field(
         default_factory=ResolvedStatus, description="What was resolved at the first launch."

@@ -26,6 +26,12 @@ class Limits(ApiModel):
         le=31_536_000,
         description="Largest deadlines.totalSeconds; also the default where a sweep sets none.",
     )
+    gpu_hours: float | None = Field(
+        default=None,
+        ge=0.01,
+        le=10_000_000,
+        description="Largest budget.gpuHours; also the budget of a sweep that sets none.",
+    )
 
 
 class ClassStorage(ApiModel):

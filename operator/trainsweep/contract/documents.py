@@ -44,6 +44,7 @@ class Outcome(StrEnum):
     GOAL_REACHED = "GoalReached"
     MAX_FAILED_TRIALS = "MaxFailedTrials"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    BUDGET_EXCEEDED = "BudgetExceeded"
     STOPPED = "Stopped"  # asked to stop: deletion, suspension, SIGTERM; the sweep can go on from here
     FAILED = "Failed"  # the driver could not do its work; `reason` says why
 
@@ -80,6 +81,20 @@ class StoreRef(Document):
     endpoint_url: str | None = Field(default=None, alias="endpointURL")
 
 
+class Limits(Document):
+    """Limits that the driver keeps itself, before the operator does. Absent: there is none."""
+
+    deadline_at: Number | None = None
+    """Unix seconds at which the driver must have ended well by itself."""
+    stall_seconds: Annotated[int, Field(ge=1)] | None = None
+    """How long no trial may report."""
+    trial_seconds: Annotated[int, Field(ge=1)] | None = None
+    """How long one trial may hold its workers, over all attempts."""
+    gpu_seconds: Annotated[int, Field(ge=0)] | None = None
+    """GPU-seconds that were left to the sweep when this attempt began."""
+    cpu_seconds: Annotated[int, Field(ge=0)] | None = None
+
+
 class SweepFile(Document):
     """`sweep.json`: all that a driver needs to know; rendered into an annotation of the head pod (cluster) or a file (laptop).
 
@@ -93,7 +108,9 @@ class SweepFile(Document):
     store: StoreRef
     spec: dict[str, Any]
     deadline_at: float | None = None
-    """Unix seconds at which the driver must have ended well by itself; None = no deadline."""
+    """As `limits.deadline_at`; for drivers that know no `limits`."""
+    limits: Limits = Limits()
+    """Limits as they are at the start; the control document may replace them."""
     export_uri: Annotated[str, Field(max_length=1024)] | None = None
     """Where the best proven checkpoint is copied: `<export.uri>/<namespace>/<name>/<run>`, reached as `store` is."""
     trial_resource: str | None = "trial_slot"
@@ -131,6 +148,8 @@ class Control(Document):
     attempt_id: AttemptId
     stop: StopRequest | None = None
     verdict: Verdict | None = None
+    limits: Limits | None = None
+    """Replace those of the sweep file as a whole; absent: an operator that does not say."""
 
 
 class Phase(StrEnum):
@@ -178,6 +197,8 @@ class Progress(Document):
     """Unix seconds, by the driver's clock."""
     first_report_at: Number | None = None
     """Unix seconds of the first report of any trial in this attempt: ends the startup deadline."""
+    last_step_at: Number | None = None
+    """Unix seconds of the last report or start of any trial: what a stall is counted from."""
     trials: TrialCounts
     best: Best | None = None
     eta_seconds: Number | None = None
@@ -376,6 +397,9 @@ class WarmStart(Document):
     run_uri: Annotated[str, Field(max_length=1024, alias="runURI")]
     observations: Annotated[list[Observed], Field(max_length=500)]
 
+
+ADOPTED = "AdoptedFinishedRun"
+"""Reason of a receipt whose run was finished by an earlier sweep: nothing was trained, all was proven again."""
 
 EXIT_OK = 0
 EXIT_FAILED = 1

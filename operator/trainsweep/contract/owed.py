@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trainsweep.api.workload import Require as Require
 
-RESUMABLE_OUTCOMES = frozenset({"Stopped", "DeadlineExceeded"})
+RESUMABLE_OUTCOMES = frozenset({"Stopped", "DeadlineExceeded", "BudgetExceeded"})
 """Outcomes after which unfinished trials may go on in a later attempt: `owed_checkpoints(resumable=...)` for both looks."""
 
 

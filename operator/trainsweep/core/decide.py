@@ -14,7 +14,7 @@ from trainsweep.contract.labels import RETRY_NOW
 from trainsweep.core import deadlines
 from trainsweep.core.deletion import delete
 from trainsweep.core.draft import Draft, find_condition, is_true
-from trainsweep.core.launch import class_total_limit, first_start, launch
+from trainsweep.core.launch import class_of, class_total_limit, first_start, launch
 from trainsweep.core.model import (
     FINALIZER,
     DeleteHold,
@@ -32,6 +32,7 @@ from trainsweep.core.retries import with_limits
 from trainsweep.core.running import watch
 from trainsweep.core.settle import settle
 from trainsweep.core.times import to_seconds
+from trainsweep.core.usage import count, over_budget
 from trainsweep.render.admission import check_class
 
 CLASS_RETRY_SECONDS = 60.0
@@ -47,6 +48,7 @@ def decide(observed: Observed, now: float) -> Plan:
     spec, problem = _spec(observed)
     if spec is not None:
         draft.require = spec.checkpoints.require
+    _count_usage(draft)
     if observed.sweep.deletion_requested_at is not None:
         if FINALIZER not in observed.sweep.finalizers:
             return Plan()
@@ -81,6 +83,15 @@ def decide(observed: Observed, now: float) -> Plan:
     return draft.plan()
 
 
+def _count_usage(draft: Draft) -> None:
+    """Adds what the attempt's pods have used since it was counted last."""
+    attempt, pods, job = draft.attempt, draft.observed.pods, draft.observed.ray_job
+    if attempt is None or attempt.gone_at is not None or not isinstance(pods, tuple):
+        return
+    ended = job.ended_at + job.ttl_seconds if isinstance(job, RayJobView) and job.ended_at is not None else None
+    draft.set(usage=count(draft.status.usage, pods, draft.now, ended))
+
+
 def _spec(observed: Observed) -> tuple[TrainSweepSpec | None, str]:
     found = observed.sweep_class
     try:
@@ -91,7 +102,7 @@ def _spec(observed: Observed) -> tuple[TrainSweepSpec | None, str]:
 
 def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> None:
     """Admission, suspension, the pause before a retry, and the launch."""
-    if draft.attempt is not None and _out_of_time(draft, spec):
+    if _used_up(draft, spec):
         _housekeeping(draft, spec)
         return
     refused = _refusal(draft, spec, problem)
@@ -152,15 +163,23 @@ def _stay_suspended(draft: Draft) -> None:
         draft.after.append(RemoveFinalizer())
 
 
-def _out_of_time(draft: Draft, spec: TrainSweepSpec | None) -> bool:
-    """Ends a sweep whose total deadline passed between two attempts, whatever keeps the next one from its start."""
-    total = to_seconds(draft.status.deadlines.total)
+def _used_up(draft: Draft, spec: TrainSweepSpec | None) -> bool:
+    """Ends a sweep whose time or budget is over between two attempts, whatever keeps the next one from its start."""
+    total, not_after = to_seconds(draft.status.deadlines.total), to_seconds(draft.status.deadlines.not_after)
     if spec is not None:
-        total = deadlines.total_at(spec, first_start(draft), class_total_limit(draft))
+        not_after = deadlines.not_after_at(spec)
+        total = deadlines.total_at(spec, first_start(draft), class_total_limit(draft)) if draft.attempt else None
     draft.wake(total)
-    if total is None or draft.now < total:
+    draft.wake(not_after)
+    if not_after is not None and draft.now >= not_after:
+        draft.finish(False, Reason.DEADLINE_EXCEEDED, "deadlines.notAfter passed before the next attempt could start.")
+    elif total is not None and draft.now >= total:
+        words = "deadlines.totalSeconds passed before the next attempt could start."
+        draft.finish(False, Reason.DEADLINE_EXCEEDED, words)
+    elif spec is not None and draft.attempt and (words := over_budget(draft.status, spec, class_of(draft))):
+        draft.finish(False, Reason.BUDGET_EXCEEDED, words)
+    else:
         return False
-    draft.finish(False, Reason.DEADLINE_EXCEEDED, "deadlines.totalSeconds passed before the next attempt could start.")
     return True
 
 

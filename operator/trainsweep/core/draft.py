@@ -11,6 +11,7 @@ from typing import Any, Literal
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.status import AttemptStatus, ConditionStatus, TrainSweepStatus
 from trainsweep.core.model import Action, EmitEvent, Observed, Plan, WriteStatus
+from trainsweep.core.size import bounded
 from trainsweep.core.times import to_text
 
 SOFT_WRITE_SECONDS = 30.0
@@ -132,6 +133,8 @@ class Draft:
     def plan(self) -> Plan:
         """The plan: what goes before the status, the status if it is to be written, what comes after, events."""
         self.set(observed_generation=self.observed.sweep.generation)
+        if self.status != self.before:
+            self.status = bounded(self.status)
         hard = _meaning(self.status) != _meaning(self.before)
         soft = self.status != self.before
         write = hard

@@ -7,14 +7,18 @@ from typing import Any
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.api.status import AttemptStatus, DeadlinesStatus, ResolvedStatus, TrialsStatus
+from trainsweep.api.status import AttemptStatus, ResolvedStatus, TrialsStatus
+from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.contract.canonical import run_name
+from trainsweep.contract.documents import Limits, Progress
 from trainsweep.contract.layout import run_location
 from trainsweep.core import deadlines
+from trainsweep.core.deadlines import Deadline
 from trainsweep.core.draft import Draft
 from trainsweep.core.model import FINALIZER, AddFinalizer, CreateRayJob, EnsureHold
 from trainsweep.core.pending.record import find_pending, record_pending, record_refusal
 from trainsweep.core.times import to_seconds, to_text
+from trainsweep.core.usage import budget_seconds
 from trainsweep.plan.plan import plan
 from trainsweep.render.rayjob import RenderInput, check, hold_name, rayjob_name, render, spec_digest
 
@@ -22,10 +26,35 @@ KEPT_ATTEMPTS = 20
 REPOST_SECONDS = 5.0
 
 
+def class_of(draft: Draft) -> TrainSweepClassSpec | None:
+    """The class's spec."""
+    return draft.observed.sweep_class.spec if draft.observed.sweep_class else None
+
+
 def class_total_limit(draft: Draft) -> int | None:
     """The class's ceiling on total seconds."""
-    found = draft.observed.sweep_class
-    return found.spec.limits.total_seconds if found else None
+    found = class_of(draft)
+    return found.limits.total_seconds if found else None
+
+
+def driver_limits(draft: Draft, spec: TrainSweepSpec, started: float, gpu_before: int, cpu_before: int) -> Limits:
+    """What the driver of an attempt keeps itself, as spec and class are now.
+
+    Args:
+        draft: the plan in the making.
+        spec: the resolved spec.
+        started: when the attempt was recorded.
+        gpu_before: GPU-seconds used before it.
+        cpu_before: CPU-seconds used before it.
+    """
+    gpu, cpu = budget_seconds(spec, class_of(draft))
+    return Limits(
+        deadline_at=deadlines.driver_deadline(spec, started, first_start(draft), class_total_limit(draft)),
+        stall_seconds=spec.deadlines.stall_seconds,
+        trial_seconds=spec.deadlines.trial_seconds,
+        gpu_seconds=None if gpu is None else max(0, gpu - gpu_before),
+        cpu_seconds=None if cpu is None else max(0, cpu - cpu_before),
+    )
 
 
 def first_start(draft: Draft) -> float:
@@ -33,10 +62,11 @@ def first_start(draft: Draft) -> float:
     return to_seconds(draft.status.started_at) or float(int(draft.now))
 
 
-def _body(draft: Draft, spec: TrainSweepSpec, number: int, started: float) -> tuple[Mapping[str, Any], list[str]]:
+def _body(draft: Draft, spec: TrainSweepSpec, attempt: AttemptStatus) -> tuple[Mapping[str, Any], list[str]]:
     """The RayJob of an attempt, and what is wrong with it; with problems it must not be posted."""
     sweep, found = draft.observed.sweep, draft.observed.sweep_class
-    deadline = deadlines.driver_deadline(spec, started, first_start(draft), class_total_limit(draft))
+    started = to_seconds(attempt.started_at) or draft.now
+    limits = driver_limits(draft, spec, started, attempt.gpu_seconds_before, attempt.cpu_seconds_before)
     try:
         body = render(
             RenderInput(
@@ -46,10 +76,10 @@ def _body(draft: Draft, spec: TrainSweepSpec, number: int, started: float) -> tu
                 name=sweep.name,
                 uid=sweep.uid,
                 run=draft.status.run or run_name(sweep.spec),
-                attempt=number,
+                attempt=attempt.number,
                 kuberay=draft.observed.kuberay,
-                deadline_at=deadline,
-                active_deadline_seconds=deadlines.backstop_seconds(spec, started, deadline),
+                limits=limits,
+                active_deadline_seconds=deadlines.backstop_seconds(spec, started, limits.deadline_at),
             )
         )
     except ValueError as error:
@@ -59,8 +89,7 @@ def _body(draft: Draft, spec: TrainSweepSpec, number: int, started: float) -> tu
 
 def current_digest(draft: Draft, spec: TrainSweepSpec) -> str:
     """Digest of the newest attempt's RayJob as it would be rendered now; "" where it cannot be."""
-    attempt = draft.status.attempts[-1]
-    body, problems = _body(draft, spec, attempt.number, to_seconds(attempt.started_at) or draft.now)
+    body, problems = _body(draft, spec, draft.status.attempts[-1])
     return "" if problems else spec_digest(dict(body))
 
 
@@ -74,12 +103,18 @@ def _refused(draft: Draft, problems: list[str]) -> None:
 def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
     """Records attempt `number` and then makes its RayJob; the order is what makes a crash harmless."""
     sweep, found = draft.observed.sweep, draft.observed.sweep_class
-    started = float(int(draft.now))
-    body, problems = _body(draft, spec, number, started)
+    started, name = float(int(draft.now)), rayjob_name(sweep.name, sweep.uid, number)
+    attempt = AttemptStatus(
+        number=number,
+        ray_job=name,
+        started_at=to_text(started),
+        gpu_seconds_before=draft.status.usage.gpu_seconds,
+        cpu_seconds_before=draft.status.usage.cpu_seconds,
+    )
+    body, problems = _body(draft, spec, attempt)
     if problems:
         _refused(draft, problems)
         return
-    name = rayjob_name(sweep.name, sweep.uid, number)
     run = draft.status.run or run_name(sweep.spec)
     where = run_location(spec.storage.uri, sweep.namespace, sweep.name, run)
     if number == 1:
@@ -98,9 +133,7 @@ def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
                 max_replicas=sum(int(g.get("maxReplicas", 0)) for g in groups),
             ),
         )
-    attempt = AttemptStatus(
-        number=number, ray_job=name, started_at=to_text(started), spec_digest=spec_digest(dict(body))
-    )
+    attempt = attempt.model_copy(update={"spec_digest": spec_digest(dict(body))})
     draft.set(attempt=number, attempts=[*draft.status.attempts, attempt][-KEPT_ATTEMPTS:], pending=None)
     refresh_deadlines(draft, spec)
     draft.condition(Condition.CLUSTER_READY, False, Reason.CLUSTER_STARTING, f"RayJob {name} is being started.")
@@ -122,7 +155,7 @@ def relaunch_same(draft: Draft, spec: TrainSweepSpec) -> None:
     The recorded digest stays until the RayJob is seen: an earlier POST whose answer was lost may still show.
     """
     attempt = draft.status.attempts[-1]
-    body, problems = _body(draft, spec, attempt.number, to_seconds(attempt.started_at) or draft.now)
+    body, problems = _body(draft, spec, attempt)
     if problems:
         _refused(draft, problems)
         return
@@ -138,19 +171,12 @@ def _post(draft: Draft, body: Mapping[str, Any], attempt: AttemptStatus) -> None
     draft.wake(draft.now + REPOST_SECONDS)
 
 
-def refresh_deadlines(draft: Draft, spec: TrainSweepSpec) -> None:
-    """`status.deadlines` of the running attempt, from the stamps and the spec as it is now."""
-    attempt = draft.status.attempts[-1]
-    started = to_seconds(attempt.started_at) or draft.now
-    draft.set(
-        deadlines=DeadlinesStatus(
-            startup=deadlines.as_text(deadlines.startup_at(spec, attempt)),
-            run=deadlines.as_text(deadlines.run_at(spec, started)),
-            total=deadlines.as_text(deadlines.total_at(spec, first_start(draft), class_total_limit(draft))),
-            hold=draft.status.deadlines.hold if attempt.ended_at else None,
-            deletion=draft.status.deadlines.deletion,
-        )
-    )
+def refresh_deadlines(draft: Draft, spec: TrainSweepSpec, progress: Progress | None = None) -> list[Deadline]:
+    """The deadlines of the running attempt, from the stamps and the spec as it is now, and `status.deadlines`."""
+    found = deadlines.all_of(spec, draft.status, draft.now, class_total_limit(draft), progress)
+    ended = draft.status.attempts[-1].ended_at is not None
+    draft.set(deadlines=deadlines.as_status(found, draft.status.deadlines, ended=ended))
+    return found
 
 
 def _dashboard(draft: Draft, body: Mapping[str, Any]) -> None:

@@ -113,6 +113,13 @@ class PodView:
     """Placement, Image, Config or Container where the pod says why it does not run."""
     problem_reason: str = ""
     problem_message: str = ""
+    gpus: int = 0
+    cpus: int = 0
+    """Requests of all its containers, rounded up to whole CPUs."""
+    started_at: float | None = None
+    """When a node took it; None before."""
+    ended_at: float | None = None
+    """When its last container ended, where all of them have."""
     exit_reason: str = ""
     """OOMKilled, Error, Evicted, ... of the Ray container once terminated."""
     control: Control | None = None

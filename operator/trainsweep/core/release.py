@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainsweep.api.conditions import Condition, Reason
-from trainsweep.core.draft import Draft, is_true
+from trainsweep.core.draft import Draft, find_condition, is_true
 from trainsweep.core.model import DeleteHold, DeleteRayJob, PatchRayJob, RayJobView, Unreadable
 from trainsweep.core.times import to_seconds
 from trainsweep.render.rayjob import hold_name
@@ -47,9 +47,20 @@ def release(draft: Draft, *, delete: bool = False, reason: Reason = Reason.RELEA
         draft.wake(draft.now + POLL_SECONDS)
         return False
     draft.stamp_attempt("gone_at")
+    if reason is Reason.RELEASED and _unproven(draft):
+        reason = Reason.RELEASED_AFTER_HOLD
     draft.condition(Condition.CLUSTER_READY, False, Reason.CLUSTER_GONE)
     draft.condition(Condition.RELEASED, True, reason)
     return True
+
+
+def _unproven(draft: Draft) -> bool:
+    """Whether the attempt was settled because its longest hold was over, and nobody knows what it left."""
+    settled, hold = to_seconds(draft.status.attempts[-1].settled_at), to_seconds(draft.status.deadlines.hold)
+    said = find_condition(draft.status, Condition.CHECKPOINTS_VERIFIED)
+    return (
+        settled is not None and hold is not None and settled >= hold and said is not None and said.status == "Unknown"
+    )
 
 
 def _let_go(mine: RayJobView | None, delete: bool) -> bool:

@@ -19,7 +19,10 @@ def with_limits(retries: RetriesStatus, policy: FailurePolicy) -> RetriesStatus:
     """The same counters with the limits that the spec has now (they may be raised while running)."""
     return RetriesStatus(
         **{
-            name: RetryStatus(used=getattr(retries, name).used, limit=getattr(policy.attempts, name))
+            # Never below what is used: the class's default may have been lowered meanwhile.
+            name: RetryStatus(
+                used=getattr(retries, name).used, limit=max(getattr(retries, name).used, getattr(policy.attempts, name))
+            )
             for name in _FIELDS.values()
         }
     )

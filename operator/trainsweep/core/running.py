@@ -8,7 +8,14 @@ from trainsweep.contract.documents import Control, Phase, Progress, StopRequest,
 from trainsweep.core import deadlines
 from trainsweep.core.draft import Draft
 from trainsweep.core.ends import Cause, Stop
-from trainsweep.core.launch import class_total_limit, first_start, refresh_deadlines, relaunch_same
+from trainsweep.core.launch import (
+    class_of,
+    class_total_limit,
+    driver_limits,
+    first_start,
+    refresh_deadlines,
+    relaunch_same,
+)
 from trainsweep.core.model import (
     FINALIZER,
     AddFinalizer,
@@ -34,6 +41,7 @@ from trainsweep.core.sight import (
     seen_pods,
 )
 from trainsweep.core.times import to_seconds, to_text
+from trainsweep.core.usage import exhausted_at, over_budget
 from trainsweep.core.verification import RELOOK_SECONDS, record_settlement, recorded_proof, verdict_of
 from trainsweep.render.rayjob import hold_name
 
@@ -74,8 +82,8 @@ def watch(draft: Draft, spec: TrainSweepSpec) -> None:
         return
     _conditions(draft, seen, cluster, pods, progress)
     verdict = _second_look(draft, progress)
-    refresh_deadlines(draft, spec)
-    _deadlines(draft, spec)
+    _placed(draft, pods)
+    _deadlines(draft, spec, progress)
     if draft.status.attempts[-1].ended_at is not None:
         return
     _control(draft, spec, pods, verdict)
@@ -125,10 +133,9 @@ def _name_conflict(draft: Draft, spec: TrainSweepSpec) -> None:
 
 def _end_unmade(draft: Draft, spec: TrainSweepSpec, why: str) -> bool:
     """Deadlines hold also for an attempt whose RayJob cannot be made."""
-    limit = class_total_limit(draft)
-    refresh_deadlines(draft, spec)
-    due = deadlines.stop_due(spec, draft.status, draft.now, limit)
-    draft.wake(deadlines.next_deadline(spec, draft.status, draft.now, limit))
+    found = refresh_deadlines(draft, spec)
+    due = deadlines.stop_due(found, draft.now)
+    draft.wake(deadlines.next_deadline(found, draft.now))
     if due is None and spec.suspend:
         due = Stop.SUSPENDED
     if due is None:
@@ -193,18 +200,29 @@ def _second_look(draft: Draft, progress: Progress | None) -> Verdict | None:
     return verdict_of(found)
 
 
-def _deadlines(draft: Draft, spec: TrainSweepSpec) -> None:
+def _placed(draft: Draft, pods: tuple[PodView, ...]) -> None:
+    """Stamps when head and a first worker ran: the wait for admission and for nodes is over."""
+    alive = [p.head for p in pods if p.phase == "Running" and not p.deleting]
+    if True in alive and False in alive:
+        draft.stamp_attempt("placed_at")
+
+
+def _deadlines(draft: Draft, spec: TrainSweepSpec, progress: Progress | None) -> None:
     attempt = draft.status.attempts[-1]
-    limit = class_total_limit(draft)
+    found = refresh_deadlines(draft, spec, progress)
     if not attempt.stop_reason:
-        due = deadlines.stop_due(spec, draft.status, draft.now, limit)
+        due = deadlines.stop_due(found, draft.now)
         blind = attempt.ready_at is not None and isinstance(draft.observed.store.progress, Unreadable)
+        used_up = over_budget(draft.status, spec, class_of(draft))
         # Unreadable is not failed: who cannot read heartbeats cannot say that no trial has reported.
-        if due is not None and not (due is Stop.STARTUP_DEADLINE and blind):
+        if due is not None and not (due in (Stop.STARTUP_DEADLINE, Stop.QUEUED_DEADLINE) and blind):
             ask_to_stop(draft, due)
+        elif used_up and not _ending(draft):
+            ask_to_stop(draft, Stop.BUDGET)
         elif spec.suspend and not _ending(draft):
             ask_to_stop(draft, Stop.SUSPENDED)
-        draft.wake(deadlines.next_deadline(spec, draft.status, draft.now, limit))
+        draft.wake(deadlines.next_deadline(found, draft.now))
+        draft.wake(exhausted_at(draft.status, spec, class_of(draft), draft.now))
     obey(draft, spec)
 
 
@@ -245,8 +263,11 @@ def _control(draft: Draft, spec: TrainSweepSpec, pods: tuple[PodView, ...], verd
     stop = before.stop if before else None
     if attempt.stop_reason:
         stop = StopRequest(reason=attempt.stop_reason, grace_seconds=spec.cleanup.stop_grace_seconds)
-    wanted = Control(attempt_id=own, stop=stop, verdict=verdict or (before.verdict if before else None))
-    if (wanted.stop or wanted.verdict) and wanted != before:
+    started = to_seconds(attempt.started_at) or draft.now
+    limits = driver_limits(draft, spec, started, attempt.gpu_seconds_before, attempt.cpu_seconds_before)
+    wanted = Control(attempt_id=own, stop=stop, verdict=verdict or (before.verdict if before else None), limits=limits)
+    changed = before is not None and before.limits != limits
+    if (wanted.stop or wanted.verdict or changed) and wanted != before:
         draft.after.append(PatchControl(head.name, wanted))
 
 

@@ -11,7 +11,7 @@ from trainsweep.core.ends import Cause
 from trainsweep.core.export import settle_export
 from trainsweep.core.model import PatchRayJob, Proof, RayJobView, Settle, Settlement, Unreadable
 from trainsweep.core.sight import own_attempt
-from trainsweep.core.times import to_seconds
+from trainsweep.core.times import to_seconds, to_text
 from trainsweep.core.verification import RELOOK_SECONDS, record_settlement, recorded_proof
 
 INVALID_PATIENCE = 60.0
@@ -30,6 +30,7 @@ def settle(draft: Draft, spec: TrainSweepSpec) -> None:
     attempt = draft.status.attempts[-1]
     ended = to_seconds(attempt.ended_at) or draft.now
     over = ended + spec.cleanup.max_hold_seconds
+    draft.set(deadlines=draft.status.deadlines.model_copy(update={"hold": to_text(over)}))
     found = recorded_proof(draft)
     if found is None:
         found = _looked(draft, ended)

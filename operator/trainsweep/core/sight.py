@@ -9,11 +9,15 @@ from trainsweep.core.draft import Draft
 from trainsweep.core.ends import Cause
 from trainsweep.core.launch import current_digest
 from trainsweep.core.model import ClusterView, PodView, RayJobView, Unreadable
-from trainsweep.core.pending.record import never_starts
+from trainsweep.core.pending.record import image_not_found, never_starts
 from trainsweep.core.times import to_seconds
 
 NEVER_STARTS_AFTER = 60.0
 """Seconds that a pod whose image can never be had is given, in case an image is being loaded right now."""
+NOT_FOUND_AFTER = 600.0
+"""Seconds that an image is given which its registry does not have: a push may be under way."""
+_HEAD_GONE = ("Ray head pod not found", "Submitter completed but Ray job not found")
+"""Begin KubeRay's messages of a job that it calls failed because its cluster is gone."""
 _INVENTED = "The RayJob submitter finished at"
 """Begins KubeRay's message where it invents FAILED 30 s after its submitter ended, without asking Ray."""
 
@@ -83,6 +87,8 @@ def end_seen(
             return Cause.REFUSED, said or "KubeRay says ValidationFailed."
         case "Suspended" if draft.status.attempts[-1].ready_at:
             return Cause.SUSPENDED, "The RayJob was suspended: its cluster is gone."
+        case _ if draft.status.attempts[-1].ready_at and (job.suspended or job.deployment_status == "Suspending"):
+            return None  # Kueue or a person takes the cluster: it is booked as what it is once it is gone
         case _:
             return _head_lost(draft, cluster, pods) or _never_starts(draft, pods)
 
@@ -98,6 +104,8 @@ def _failed(job: RayJobView, said: str) -> tuple[Cause, str] | None:
         return Cause.BACKSTOP, said
     if job.reason == "PreRunningDeadlineExceeded":
         return Cause.STARTUP_DEADLINE, said
+    if job.message.startswith(_HEAD_GONE):
+        return Cause.HEAD_LOST, said
     if job.message.startswith(_INVENTED) or job.reason == "JobStatusCheckTimeoutExceeded":
         return None
     return (Cause.JOB_FAILED, said) if job.job_status == "FAILED" else None
@@ -111,12 +119,16 @@ def _head_lost(draft: Draft, cluster: ClusterView | None, pods: tuple[PodView, .
     if cluster.head_reason != "HeadPodNotFound" and not dead:
         return None
     gone = next((p for p in pods if p.head and p.exit_reason), None)
+    if gone is not None and gone.exit_reason == "OOMKilled":
+        words = "The head was killed for memory (OOMKilled): raise cluster.head.resources.memory, or lower "
+        return Cause.HEAD_OUT_OF_MEMORY, f"{words}trials.maxConcurrent."
     return Cause.HEAD_LOST, f"The head pod was lost ({gone.exit_reason if gone else cluster.head_reason})."
 
 
 def _never_starts(draft: Draft, pods: tuple[PodView, ...]) -> tuple[Cause, str] | None:
-    lost = never_starts(pods)
-    started = to_seconds(draft.status.attempts[-1].started_at) or draft.now
-    if lost is None or draft.now - started <= NEVER_STARTS_AFTER:
+    waited = draft.now - (to_seconds(draft.status.attempts[-1].started_at) or draft.now)
+    lost = never_starts(pods) if waited > NEVER_STARTS_AFTER else None
+    lost = lost or (image_not_found(pods) if waited > NOT_FOUND_AFTER else None)
+    if lost is None or draft.status.attempts[-1].first_report_at is not None:
         return None
     return Cause.CANNOT_START, f"{lost.problem_reason}: {lost.problem_message}"

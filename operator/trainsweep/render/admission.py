@@ -56,6 +56,9 @@ def check_class(
     if class_spec is not None:
         out += _limits(spec, planned, class_spec)
         out += _allowed(spec, raw_spec, class_spec) + _collisions(raw_spec, class_spec)
+    if spec.budget.gpu_hours is not None and not planned.refusals and planned.max_gpus == 0:
+        message = "bounds nothing: the sweep asks for no GPU; set spec.budget.cpuHours"
+        out.append(Problem(Reason.INVALID_SPEC, "spec.budget.gpuHours", message))
     if not spec.training.image:
         out.append(
             Problem(Reason.INVALID_SPEC, "spec.training.image", "is empty, and the class has no default: set an image")
@@ -176,10 +179,11 @@ def _storage(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None, names
 
 def _limits(spec: TrainSweepSpec, planned: Plan, class_spec: TrainSweepClassSpec) -> list[Problem]:
     limits, out = class_spec.limits, []
-    rows: list[tuple[str, int | None, int | None]] = [
+    rows: list[tuple[str, float | None, float | None]] = [
         ("spec.trials.count", planned.trials, limits.trials),
         ("spec.trials.maxConcurrent", spec.trials.max_concurrent, limits.max_concurrent),
         ("spec.deadlines.totalSeconds", spec.deadlines.total_seconds, limits.total_seconds),
+        ("spec.budget.gpuHours", spec.budget.gpu_hours, limits.gpu_hours),
     ]
     for path, value, limit in rows:
         if limit is not None and value is not None and value > limit:

@@ -15,7 +15,7 @@ from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.contract import labels
 from trainsweep.contract.canonical import digest
-from trainsweep.contract.documents import Control, StoreRef, SweepFile, SweepRef
+from trainsweep.contract.documents import Control, Limits, StoreRef, SweepFile, SweepRef
 from trainsweep.contract.layout import attempt_id, run_location
 from trainsweep.plan import quantity
 from trainsweep.plan.plan import Plan, plan
@@ -62,8 +62,8 @@ class RenderInput:
     run: str
     attempt: int
     kuberay: KubeRay = field(default_factory=KubeRay)
-    deadline_at: float | None = None
-    """Unix seconds at which the driver must have ended well by itself."""
+    limits: Limits = field(default_factory=Limits)
+    """What the driver keeps itself."""
     active_deadline_seconds: int | None = None
     """KubeRay's backstop: later than ours."""
 
@@ -118,7 +118,8 @@ def sweep_file(inp: RenderInput, max_concurrent: int) -> SweepFile:
         ),
         # A suspension is between the operator and the API: no driver starts under one.
         spec=spec.model_dump(mode="json", by_alias=True, exclude={"suspend"}),
-        deadline_at=inp.deadline_at,
+        deadline_at=inp.limits.deadline_at,
+        limits=inp.limits,
         export_uri=run_location(export.uri, inp.namespace, inp.name, inp.run).uri if export else None,
         trial_resource=TRIAL_RESOURCE,
     )
@@ -134,7 +135,8 @@ def _overlaid(
 def _head_group(inp: RenderInput, planned: Plan) -> dict[str, Any]:
     annotations = dict(STAY) if inp.spec.scheduling.protect_from_disruption else {}
     annotations[labels.SWEEP] = sweep_file(inp, planned.max_concurrent).to_json().decode()
-    annotations[labels.CONTROL] = Control(attempt_id=attempt_id(inp.attempt, inp.uid)).to_json().decode()
+    control = Control(attempt_id=attempt_id(inp.attempt, inp.uid), limits=inp.limits)
+    annotations[labels.CONTROL] = control.to_json().decode()
     metadata = {"labels": labels.identity(inp.name, inp.uid, inp.attempt), "annotations": annotations}
     template = head_template(inp.spec, inp.sweep_class, planned.head, metadata)
     of_class = inp.sweep_class.pod_overlay.head if inp.sweep_class else {}
@@ -228,17 +230,21 @@ def render(inp: RenderInput) -> dict[str, Any]:
         body["runtimeEnvYAML"] = json.dumps(spec.training.runtime_env, sort_keys=True)
     if inp.active_deadline_seconds is not None:
         body["activeDeadlineSeconds"] = inp.active_deadline_seconds
-    if inp.kuberay.pre_running_deadline and spec.deadlines.startup_seconds is not None:
-        body["preRunningDeadlineSeconds"] = spec.deadlines.startup_seconds + STARTUP_MARGIN
+    if inp.kuberay.pre_running_deadline:
+        waits = spec.deadlines.startup_seconds + (spec.deadlines.queued_seconds or 0)
+        body["preRunningDeadlineSeconds"] = waits + STARTUP_MARGIN
     rayjob = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": body}
     metadata["annotations"][labels.DIGEST] = spec_digest(rayjob)
     return rayjob
 
 
 def spec_digest(rayjob: dict[str, Any]) -> str:
-    """Digest of what was rendered, without what is patched later: deadlines, TTL, suspend and the digest itself."""
+    """Digest of what was rendered, without what may change between two renderings of one attempt, and the digest itself.
+
+    An edit of a deadline between a POST whose answer was lost and the next pass must not make the RayJob a stranger's.
+    """
     metadata, body = rayjob["metadata"], dict(rayjob["spec"])
-    for key in ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend"):
+    for key in ("activeDeadlineSeconds", "preRunningDeadlineSeconds", "ttlSecondsAfterFinished", "suspend"):
         body.pop(key, None)
     cluster = dict(body["rayClusterSpec"])
     head = dict(cluster["headGroupSpec"])
@@ -247,7 +253,9 @@ def spec_digest(rayjob: dict[str, Any]) -> str:
     annotations = {k: v for k, v in pod.get("annotations", {}).items() if k != labels.CONTROL}
     if text := annotations.get(labels.SWEEP):
         content = json.loads(text)
-        content.pop("deadlineAt", None)
+        for key in ("deadlineAt", "limits"):
+            content.pop(key, None)
+        content["spec"] = {k: v for k, v in content["spec"].items() if k not in ("deadlines", "budget", "cleanup")}
         annotations[labels.SWEEP] = json.dumps(content, sort_keys=True)
     body["rayClusterSpec"] = cluster | {
         "headGroupSpec": head | {"template": template | {"metadata": pod | {"annotations": annotations}}}

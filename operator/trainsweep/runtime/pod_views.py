@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from pydantic import ValidationError
 
 from trainsweep.contract import labels
 from trainsweep.contract.documents import Control
-from trainsweep.core.fields import items, mapping, strings, text
+from trainsweep.core.fields import items, mapping, seconds, strings, text
 from trainsweep.core.model import PodView
-from trainsweep.core.pending.containers import NONE, Problem, container_problem, event_problem
+from trainsweep.core.pending.containers import NONE, Problem, container_problem, event_problem, statuses
+from trainsweep.plan import quantity
 
 RAY_CONTAINERS = ("ray-head", "ray-worker")
 
@@ -37,6 +39,26 @@ def _exit_reason(status: Mapping[str, Any]) -> str:
             if ended:
                 return text(ended.get("reason"), 128) or "Error"
     return ""
+
+
+def _ended(status: Mapping[str, Any]) -> float | None:
+    """When the last container of a pod that has ended did."""
+    ends = [seconds(mapping(mapping(c.get("state")).get("terminated")).get("finishedAt")) for c in statuses(status)]
+    return max((e for e in ends if e is not None), default=None)
+
+
+def _requests(body: Mapping[str, Any]) -> tuple[int, int]:
+    """GPUs and whole CPUs that a pod holds on its node: of its containers, init containers run before them."""
+    gpus, cpus = 0, Decimal(0)
+    for container in items(mapping(body.get("spec")).get("containers")):
+        resources = mapping(container.get("resources"))
+        asked = {**mapping(resources.get("limits")), **mapping(resources.get("requests"))}
+        try:
+            gpus += quantity.gpus(asked)
+            cpus += quantity.parse(asked.get("cpu", 0))
+        except quantity.QuantityError:
+            continue  # the API server takes no such quantity
+    return gpus, int(cpus.to_integral_value(ROUND_CEILING))
 
 
 def _is_head(body: Mapping[str, Any]) -> bool:
@@ -66,6 +88,7 @@ def pod_view(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ()) 
         problem = event_problem(events)
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in items(status.get("conditions")))
     head = _is_head(body)
+    gpus, cpus = _requests(body)
     return PodView(
         name=text(meta.get("name"), 253),
         uid=text(meta.get("uid"), 64),
@@ -76,6 +99,10 @@ def pod_view(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]] = ()) 
         problem_layer=problem[0],
         problem_reason=problem[1],
         problem_message=problem[2],
+        gpus=gpus,
+        cpus=cpus,
+        started_at=seconds(status.get("startTime")),
+        ended_at=_ended(status) if phase in ("Succeeded", "Failed") else None,
         exit_reason=_exit_reason(status),
         control=read_control(strings(meta.get("annotations")).get(labels.CONTROL)) if head else None,
     )

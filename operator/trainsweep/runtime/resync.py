@@ -1,4 +1,4 @@
-"""What no event tells: a full comparison every few minutes, and holds whose sweep is gone.
+"""What no event tells: a full comparison every few minutes, and holds and RayJobs whose sweep is gone.
 
 A re-list of a watch sends no DELETED for what vanished meanwhile, so absence from events proves nothing.
 """
@@ -17,7 +17,7 @@ from trainsweep.contract import labels
 from trainsweep.core.model import FINALIZER
 from trainsweep.runtime.keys import SweepKey, sweep_key
 from trainsweep.runtime.kube import HOLD, RAY_JOB, SWEEP, Conflict, Kind, Kube, KubeError, NotFound, Object
-from trainsweep.runtime.views import items, mapping, strings, text
+from trainsweep.runtime.views import items, mapping, strings, text, whole
 
 _log = logging.getLogger(__name__)
 PAGE = 500
@@ -70,7 +70,7 @@ async def resync(kube: Kube, namespaces: Sequence[str], held: set[SweepKey], add
 
 
 class Orphans:
-    """Holds that outlived their sweep."""
+    """Holds and RayJobs that outlived their sweep, and RayJobs of attempts that another one has followed."""
 
     def __init__(self, kube: Kube, namespaces: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
         self._kube, self._namespaces, self._now = kube, namespaces, now
@@ -83,41 +83,60 @@ class Orphans:
             KubeError: where something could not be read.
         """
         removed, present = 0, set()
-        async for body in pages(self._kube, HOLD, self._namespaces, f"{labels.MANAGED}=true"):
-            meta = mapping(body.get("metadata"))
-            uid = text(meta.get("uid"))
-            if await self._may_go(meta):
-                try:
-                    await self._kube.delete(HOLD, text(meta.get("name")), text(meta.get("namespace")), uid=uid)
-                    removed += 1
-                    _log.info("removed hold %s/%s: its sweep is gone", meta.get("namespace"), meta.get("name"))
-                except (NotFound, Conflict):
-                    pass
-            else:
-                present.add(uid)
+        for kind in (HOLD, RAY_JOB):
+            async for body in pages(self._kube, kind, self._namespaces, f"{labels.MANAGED}=true"):
+                meta = mapping(body.get("metadata"))
+                uid = text(meta.get("uid"))
+                if await self._may_go(kind, body):
+                    removed += await self._remove(kind, meta)
+                else:
+                    present.add(uid)
         self._seen = {u: t for u, t in self._seen.items() if u in present}
         return removed
 
-    async def _may_go(self, meta: Mapping[str, Any]) -> bool:
-        namespace, marks = text(meta.get("namespace")), strings(meta.get("labels"))
+    async def _remove(self, kind: Kind, meta: Mapping[str, Any]) -> int:
+        name, namespace = text(meta.get("name")), text(meta.get("namespace"))
+        try:
+            await self._kube.delete(kind, name, namespace, uid=text(meta.get("uid")))
+        except (NotFound, Conflict):
+            return 0
+        _log.info("removed %s %s/%s: its sweep is gone, or has gone on without it", kind.kind, namespace, name)
+        return 1
+
+    async def _may_go(self, kind: Kind, body: Object) -> bool:
+        meta = mapping(body.get("metadata"))
+        namespace, marks, name = text(meta.get("namespace")), strings(meta.get("labels")), text(meta.get("name"))
         owner, uid = marks.get(labels.SWEEP_NAME, ""), marks.get(labels.SWEEP_UID, "")
-        name = text(meta.get("name"))
-        if not owner or not uid or not name.endswith("-hold"):
+        if not owner or not uid or (kind is HOLD and not name.endswith("-hold")):
             return False  # not made by us: not ours to remove
-        try:
-            found = await self._kube.get(SWEEP, owner, namespace)
-            if mapping(found.get("metadata")).get("uid") == uid:
-                return False
-        except NotFound:
-            pass
-        try:
-            job = await self._kube.get(RAY_JOB, name.removesuffix("-hold"), namespace)
-        except NotFound:
+        if meta.get("deletionTimestamp") is not None:
+            return False
+        sweep = await self._found(SWEEP, owner, namespace)
+        mine = sweep is not None and mapping(sweep.get("metadata")).get("uid") == uid
+        if mine and kind is HOLD:
+            return False
+        job = body if kind is RAY_JOB else await self._found(RAY_JOB, name.removesuffix("-hold"), namespace)
+        if job is None:
             return True
-        if mapping(job.get("status")).get("jobDeploymentStatus") in ("Complete", "Failed"):
+        ended = mapping(job.get("status")).get("jobDeploymentStatus") in ("Complete", "Failed")
+        if mine:
+            return ended and _followed(sweep or {}, marks.get(labels.ATTEMPT, ""))
+        if ended:
             return True
         since = self._seen.setdefault(text(meta.get("uid")), self._now())
         return self._now() - since >= ORPHAN_SECONDS
+
+    async def _found(self, kind: Kind, name: str, namespace: str) -> Object | None:
+        try:
+            return await self._kube.get(kind, name, namespace)
+        except NotFound:
+            return None
+
+
+def _followed(sweep: Object, attempt: str) -> bool:
+    """Whether a later attempt of the sweep is recorded: the earlier one was settled and gone before."""
+    newest = whole(mapping(sweep.get("status")).get("attempt")) or 0
+    return attempt.isdigit() and int(attempt) < newest
 
 
 async def repeat(every: float, work: Callable[[], Any], what: str, *, first: bool) -> None:

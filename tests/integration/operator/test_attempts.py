@@ -134,6 +134,6 @@ def test_a_cluster_that_never_starts_ends_by_the_startup_deadline_with_the_pods_
     found = world.until(lambda: (world.sweep(body).get("status") or {}).get("pending"), "pending says why")
     assert (found["layer"], found["reason"]) == ("Placement", "Unschedulable")
     done = world.ended(body)
-    assert condition(done, "Succeeded")["reason"] == "RetriesExhausted"
+    assert condition(done, "Succeeded")["reason"] == "StartupDeadlineExceeded"
     assert "0/3 nodes are available" in condition(done, "Succeeded")["message"]
     assert world.runs(body) == []

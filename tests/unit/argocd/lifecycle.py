@@ -196,6 +196,40 @@ def _deadline() -> Stage:
     return stage
 
 
+def _suspended() -> Stage:
+    stage = Stage().reporting()
+    stage.decide(60)
+    stage.spec, stage.generation = {**stage.spec, "suspend": True}, 2
+    stage.decide(5)
+    stage.ended(outcome=Outcome.STOPPED, reason="Suspended", message="stopped: Suspended")
+    stage.settled(outcome=Outcome.STOPPED)
+    stage.torn_down().decide(3)
+    return stage
+
+
+def _never_started(**deadlines: int) -> Stage:
+    attempts = {"attempts": {"startup": 0}}
+    stage = Stage(spec=spec(deadlines=deadlines, failurePolicy=attempts)).launched()
+    stage.decide(601)
+    stage.settled(required=0, verified=0)
+    return stage
+
+
+def _stalled() -> Stage:
+    attempts = {"attempts": {"application": 0}}
+    stage = Stage(spec=spec(deadlines={"stallSeconds": 600}, failurePolicy=attempts)).reporting()
+    stage.ended(outcome=Outcome.STOPPED, reason="StallDeadlineExceeded", message="stopped: StallDeadlineExceeded")
+    stage.settled(outcome=Outcome.STOPPED)
+    return stage
+
+
+def _budget() -> Stage:
+    stage = Stage(spec=spec(budget={"cpuHours": 1})).reporting()
+    stage.ended(outcome=Outcome.BUDGET_EXCEEDED, message="stopped: BudgetExceeded")
+    stage.settled(outcome=Outcome.BUDGET_EXCEEDED)
+    return stage
+
+
 def _conflict() -> Stage:
     stage = Stage().launched()
     assert isinstance(stage.job, RayJobView)
@@ -249,6 +283,15 @@ STATES: dict[str, State] = {
     ),
     "max-failed-trials": State(_max_failed, "Degraded", "Failed", FINISHED, "MaxFailedTrials"),
     "deadline-exceeded": State(_deadline, "Degraded", "Failed", FINISHED, "DeadlineExceeded"),
+    "suspended": State(_suspended, "Suspended", "InProgress", (), "spec.suspend is true"),
+    "queued-too-long": State(
+        lambda: _never_started(queuedSeconds=600), "Degraded", "Failed", FINISHED, "QueuedDeadlineExceeded"
+    ),
+    "not-started": State(
+        lambda: _never_started(startupSeconds=600), "Degraded", "Failed", FINISHED, "StartupDeadlineExceeded"
+    ),
+    "stalled": State(_stalled, "Degraded", "Failed", FINISHED, "StallDeadlineExceeded"),
+    "budget-exceeded": State(_budget, "Degraded", "Failed", FINISHED, "BudgetExceeded"),
     "name-conflict": State(_conflict, "Degraded", "Failed", (), "NameConflict"),
 }
 

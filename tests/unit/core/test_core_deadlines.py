@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.core.core_builders import NOW, Stage, control_of, events, head, kinds, klass, only, pod_body, spec
 from trainsweep.api.conditions import Condition
-from trainsweep.contract.documents import Control, Outcome, Phase
+from trainsweep.contract.documents import Control, Limits, Outcome, Phase
 from trainsweep.core import model
 from trainsweep.core.model import RayJobView, Unreadable
 from trainsweep.core.pending.situation import Situation
@@ -225,3 +225,167 @@ def test_name_conflict_ends_at_the_startup_deadline() -> None:
     assert stage.state == "Unknown/NameConflict"
     stage.decide(100)
     assert stage.attempt.ended_at is not None
+
+
+# ---------------------------------------------------------------------------------------------- queue, stall, calendar
+
+
+def worker(**changes: Any) -> model.PodView:
+    """A worker pod."""
+    return model.PodView(**({"name": "w", "uid": "w", "head": False, "phase": "Running"} | changes))
+
+
+def test_queue_ends_when_head_and_a_worker_run_and_startup_begins_then() -> None:
+    stage = with_deadlines(queuedSeconds=500, startupSeconds=100).running()
+    assert stage.status.deadlines.queued == to_text(NOW + 500)
+    assert stage.status.deadlines.startup is None
+    stage.pods = (head(), worker(phase="Pending"))
+    stage.decide(290)
+    assert stage.attempt.placed_at is None
+    stage.pods = (head(), worker())
+    stage.decide(100)
+    assert stage.attempt.placed_at == to_text(NOW + 400)
+    assert (stage.status.deadlines.queued, stage.status.deadlines.startup) == (None, to_text(NOW + 500))
+    stage.decide(100)
+    assert stage.attempt.stop_reason == "StartupDeadlineExceeded"
+
+
+def test_queue_that_takes_too_long_ends_with_the_layer_that_kept_it() -> None:
+    attempts = {"attempts": {"startup": 0}}
+    stage = Stage(spec=spec(deadlines={"queuedSeconds": 500}, failurePolicy=attempts)).launched()
+    stage.job_is("Suspended", suspended=True)
+    stage.decide(490)
+    assert stage.attempt.stop_reason == ""
+    stage.decide(11)
+    assert (stage.attempt.stop_reason, stage.attempt.reason) == ("QueuedDeadlineExceeded", "StoppedBeforeStart")
+    stage.settled(required=0, verified=0)
+    assert stage.state == "False/QueuedDeadlineExceeded"
+    assert "retries for Startup ends" in stage.condition(Condition.SUCCEEDED).message
+
+
+def test_without_a_queue_deadline_startup_covers_the_wait() -> None:
+    stage = with_deadlines(startupSeconds=100).launched()
+    assert stage.status.deadlines.startup == to_text(NOW + 100)
+
+
+def test_kuberays_startup_backstop_covers_the_queue_too() -> None:
+    assert (
+        body_of(with_deadlines(queuedSeconds=500, startupSeconds=100))["preRunningDeadlineSeconds"] == 500 + 100 + 120
+    )
+
+
+def stalled(**changes: Any) -> Stage:
+    """A sweep whose last report is `NOW + 10`; its driver may go on to say so."""
+    stage = with_deadlines(stallSeconds=600, startupSeconds=100).running()
+    return stage.reporting(last_step_at=NOW + 10, **changes)
+
+
+def test_stall_is_left_to_the_driver_first() -> None:
+    stage = stalled()
+    stage.decide(31)  # a measured value: it is written with the next status
+    assert stage.status.deadlines.stall == to_text(NOW + 610)
+    stage.now = NOW + 610 + 69
+    stage.reporting(last_step_at=NOW + 10).decide()
+    assert stage.attempt.stop_reason == ""
+    stage.now += 2
+    stage.reporting(last_step_at=NOW + 10).decide()
+    assert stage.attempt.stop_reason == "StallDeadlineExceeded"
+
+
+def test_driver_without_a_heartbeat_is_stalled_whatever_it_does() -> None:
+    stage = stalled(phase=Phase.SETTLING)
+    stage.now += 600 + 75
+    stage.decide()
+    assert stage.attempt.stop_reason == "StallDeadlineExceeded"
+    stage.decide(10 + 100 + 61)
+    stage.settled()
+    assert stage.attempt.end_class == "Infrastructure"
+
+
+def test_settling_takes_no_step_and_is_no_stall() -> None:
+    stage = stalled()
+    stage.now = NOW + 5000
+    stage.reporting(Phase.SETTLING, last_step_at=NOW + 10).decide()
+    assert stage.attempt.stop_reason == ""
+
+
+def test_unreadable_heartbeat_is_no_stall() -> None:
+    stage = stalled()
+    stage.decide()
+    stage.progress = Unreadable("the store is away")
+    stage.decide(5000)
+    assert stage.attempt.stop_reason == ""
+
+
+def test_drivers_own_stall_is_booked_to_the_application_and_resumed() -> None:
+    stage = stalled().waiting()
+    stage.looked(outcome=Outcome.STOPPED, outcome_reason="StallDeadlineExceeded").decide(5)
+    stage.ended(outcome=Outcome.STOPPED, reason="StallDeadlineExceeded")
+    stage.decide(5)
+    stage.decide(1)
+    assert stage.attempt.end_class == "Application"
+    assert stage.status.retries.application.used == 1
+
+
+def test_calendar_ends_the_sweep_with_verified_checkpoints() -> None:
+    stage = with_deadlines(notAfter=to_text(NOW + 1000)).running().reporting()
+    assert stage.status.deadlines.not_after == to_text(NOW + 1000)
+    stage.decide(1005)
+    assert stage.attempt.stop_reason == ""
+    stage.decide(10)
+    assert stage.attempt.stop_reason == "NotAfterPassed"
+    stage.waiting().looked(outcome=Outcome.STOPPED).decide(5)
+    stage.ended(outcome=Outcome.STOPPED)
+    stage.decide(5)
+    stage.decide(1)
+    assert stage.state == "False/DeadlineExceeded"
+    assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "True"
+
+
+def test_sweep_that_comes_after_its_date_never_launches() -> None:
+    stage = with_deadlines(notAfter=to_text(NOW - 1))
+    assert kinds(stage.decide()) == ["WriteStatus"]
+    assert stage.state == "False/DeadlineExceeded"
+
+
+def test_date_that_is_none_is_refused() -> None:
+    stage = with_deadlines(notAfter="2027-13-31T18:00:00Z")
+    stage.decide()
+    assert stage.state == "Unknown/InvalidSpec"
+
+
+# ---------------------------------------------------------------------------------------------- changed while running
+
+
+def told(stage: Stage) -> Stage:
+    """The head pod carries the limits as they were rendered."""
+    stage.pods = (head(control=Control(attempt_id=stage.own, limits=Limits(deadline_at=NOW + 1000))),)
+    return stage
+
+
+def test_limits_that_did_not_change_are_not_written_again() -> None:
+    stage = told(with_deadlines(runSeconds=1000, startupSeconds=100).running().reporting())
+    assert not only(stage.decide(5), model.PatchControl)
+
+
+@pytest.mark.parametrize(("seconds", "at"), [(2000, NOW + 2000), (500, NOW + 500), (None, None)])
+def test_changed_deadline_reaches_the_driver_after_the_backstop(seconds: int | None, at: float | None) -> None:
+    stage = told(with_deadlines(runSeconds=1000, startupSeconds=100).running().reporting())
+    assert isinstance(stage.job, RayJobView)
+    stage.job = replace(stage.job, active_deadline_seconds=1410)
+    stage.spec = spec(deadlines={"startupSeconds": 100, **({"runSeconds": seconds} if seconds else {})})
+    plan = stage.decide(5)
+    limits = control_of(plan).limits
+    assert limits is not None
+    assert limits.deadline_at == at
+    backstops = [a.spec["activeDeadlineSeconds"] for a in only(plan, model.PatchRayJob)]
+    assert backstops == {2000: [2410], 500: [], None: [2**31 - 1]}[seconds]
+    if backstops:
+        assert kinds(plan) == ["PatchRayJob", "WriteStatus", "PatchControl"]
+
+
+def test_stall_and_trial_limits_reach_the_driver_too() -> None:
+    stage = told(with_deadlines(runSeconds=1000, startupSeconds=100).running().reporting())
+    stage.spec = spec(deadlines={"runSeconds": 1000, "startupSeconds": 100, "stallSeconds": 60, "trialSeconds": 90})
+    limits = control_of(stage.decide(5)).limits
+    assert limits == Limits(deadline_at=NOW + 1000, stall_seconds=60, trial_seconds=90)

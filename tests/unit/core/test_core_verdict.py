@@ -17,7 +17,7 @@ from tests.unit.core.core_builders import (
     spec,
 )
 from trainsweep.api.conditions import Condition
-from trainsweep.contract.documents import Control, Phase, Verdict
+from trainsweep.contract.documents import Control, Limits, Phase, Verdict
 from trainsweep.core import model
 from trainsweep.core.model import Proof
 
@@ -25,7 +25,7 @@ from trainsweep.core.model import Proof
 def told(stage: Stage, digest: str = DIGEST, result: str = "Persisted") -> Stage:
     """The head pod carries this verdict."""
     verdict = Verdict.model_validate({"receipt_digest": digest, "result": result})
-    stage.pods = (head(control=Control(attempt_id=stage.own, verdict=verdict)),)
+    stage.pods = (head(control=Control(attempt_id=stage.own, verdict=verdict, limits=Limits())),)
     return stage
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from tests.unit.render.render_builders import GPU_TRAINING, klass, raw, render_input
 from trainsweep.api.resolve import merge
+from trainsweep.contract.documents import Limits
 from trainsweep.render.admission import check_class
 from trainsweep.render.kuberay import KubeRay
 from trainsweep.render.rayjob import check, render
@@ -22,7 +23,7 @@ SCENARIOS = {
     "gpu": lambda: render_input(
         raw(**merge(GPU_TRAINING, {"training": {"source": {"configMap": {"name": "digits-code"}}}})),
         klass(),
-        deadline_at=1_800_000_000.0,
+        limits=Limits(deadline_at=1_800_000_000.0),
         active_deadline_seconds=7200,
     ),
     "class-cut": lambda: render_input(

@@ -6,7 +6,7 @@ from tests.unit.render.render_builders import BASE, GPU_TRAINING, UID, klass, ra
 from trainsweep.api.resolve import merge
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract import labels
-from trainsweep.contract.documents import Control, SweepFile
+from trainsweep.contract.documents import Control, Limits, SweepFile
 from trainsweep.plan.quantity import parse
 from trainsweep.render.kuberay import KubeRay
 from trainsweep.render.rayjob import gpus_of, hold_name, owner_references, rayjob_name, render, spec_digest
@@ -256,7 +256,12 @@ def test_digest_ignores_what_is_patched_later_and_nothing_else():
     first = render(render_input(raw(), klass()))
     assert first["metadata"]["annotations"][labels.DIGEST] == spec_digest(first)
     later = render(
-        render_input(raw(cleanup={"holdSeconds": 900}), klass(), deadline_at=5.0, active_deadline_seconds=99)
+        render_input(
+            raw(cleanup={"holdSeconds": 900}),
+            klass(),
+            limits=Limits(deadline_at=5.0, gpu_seconds=7),
+            active_deadline_seconds=99,
+        )
     )
     later["spec"]["ttlSecondsAfterFinished"] = 0
     assert spec_digest(later) == spec_digest(first)

@@ -25,6 +25,7 @@ from trainsweep.runtime.kube import (
     Denied,
     Unavailable,
 )
+from trainsweep.runtime.leaving import live_sweeps, refusal
 from trainsweep.runtime.reconciler import Reconciler
 from trainsweep.runtime.resync import Orphans, at_rest, resync
 from trainsweep.runtime.startup import RIGHTS, detect_kuberay, missing_rights, problems
@@ -275,7 +276,7 @@ async def test_orphans_go_only_when_nobody_can_want_them() -> None:
     hold("ended-x-a1-hold", "ended", "u3")
     hold("foreign", "nobody", "u4")
     parts.kube.put(RAY_JOB, "live-x-a1", status={"jobDeploymentStatus": "Running"})
-    parts.kube.put(RAY_JOB, "ended-x-a1", status={"jobDeploymentStatus": "Complete"})
+    parts.kube.put(RAY_JOB, "ended-x-a1", status={"jobDeploymentStatus": "Complete"})  # not marked as ours
     assert await orphans.sweep() == 3
     left = {k[2] for k in parts.kube.objects if k[0] == "trainsweepholds"}
     assert left == {"digits-x-a1-hold", "live-x-a1-hold", "foreign"}
@@ -284,6 +285,42 @@ async def test_orphans_go_only_when_nobody_can_want_them() -> None:
     clock[0] = 3600.0
     assert await orphans.sweep() == 1
     assert parts.kube.find(HOLD, "digits-x-a1-hold") is not None
+
+
+async def test_ray_jobs_without_a_sweep_go_and_so_do_those_of_attempts_that_another_one_has_followed() -> None:
+    parts = Parts()
+    clock = [0.0]
+    orphans = Orphans(parts.kube, (), lambda: clock[0])
+
+    def job(name: str, owner: str, uid: str, attempt: int, status: str) -> None:
+        marks = labels.identity(owner, uid, attempt)
+        parts.kube.put(RAY_JOB, name, metadata={"labels": marks}, status={"jobDeploymentStatus": status})
+
+    parts.sweep()
+    parts.kube.objects["trainsweeps", "team-a", "digits"]["status"] = {"attempt": 3}
+    job("digits-x-a1", "digits", UID, 1, "Failed")
+    job("digits-x-a2", "digits", UID, 2, "Running")  # as it cannot be: nobody's business but decide()'s
+    job("digits-x-a3", "digits", UID, 3, "Failed")
+    job("gone-x-a1", "gone", "u1", 1, "Complete")
+    job("gone-x-a2", "gone", "u1", 2, "Running")
+    assert await orphans.sweep() == 2
+    assert {k[2] for k in parts.kube.objects if k[0] == "rayjobs"} == {"digits-x-a2", "digits-x-a3", "gone-x-a2"}
+    clock[0] = 3600.0
+    assert await orphans.sweep() == 1
+    assert parts.kube.find(RAY_JOB, "gone-x-a2") is None
+
+
+async def test_leaving_is_refused_while_an_attempt_lives() -> None:
+    parts = Parts()
+    assert await live_sweeps(parts.kube, ()) == []
+    parts.kube.put(SWEEP, "ended", metadata={"finalizers": ["somebody.else/x"]})
+    assert await live_sweeps(parts.kube, ()) == []
+    parts.kube.put(SWEEP, "running", metadata={"finalizers": [FINALIZER]})
+    assert await live_sweeps(parts.kube, ("team-a",)) == ["team-a/running"]
+    words = refusal([f"team-a/s{i}" for i in range(12)])
+    assert "12 sweeps" in words
+    assert "kubectl delete trainsweeps" in words
+    assert "s11" not in words
 
 
 async def test_an_unreadable_owner_keeps_its_hold() -> None:

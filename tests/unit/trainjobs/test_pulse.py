@@ -9,8 +9,19 @@ from tests.unit.trainjobs.builders import Place
 from trainjobs import fence, pulse
 from trainjobs.control import ControlFile
 from trainjobs.flags import Flags
+from trainjobs.limits import Meter, limits_of
 from trainjobs.logs import Tail
-from trainsweep.contract.documents import Best, Control, Outcome, Phase, Progress, StopRequest, TrialCounts, Verdict
+from trainsweep.contract.documents import (
+    Best,
+    Control,
+    Limits,
+    Outcome,
+    Phase,
+    Progress,
+    StopRequest,
+    TrialCounts,
+    Verdict,
+)
 
 
 class Watch:
@@ -21,7 +32,7 @@ class Watch:
 
         self.stop, self.stopping = threading.Event(), threading.Event()
         self.active, self.reported, self.checkpoints, self.durations = set(), {}, {}, []
-        self.first_report_at = None
+        self.first_report_at = self.last_step_at = self.trial_seconds = None
 
 
 @pytest.fixture
@@ -175,3 +186,95 @@ def test_the_log_keeps_its_end():
     assert text.endswith("line 99\n")
     assert len(text) < 200
     assert tail.take() is None
+
+
+# ------------------------------------------------------------------------------------------------ limits
+
+
+def running(beat, **watch):
+    beat.phase = Phase.RUNNING
+    for name, value in watch.items():
+        setattr(beat.watch, name, value)
+    return beat
+
+
+def test_a_raised_deadline_reaches_the_running_driver(place, beat, tmp_path):
+    running(beat).limits = Limits(deadline_at=time.time() + 20)
+    say(tmp_path, limits=Limits(deadline_at=time.time() + 9000))
+    beat._started = time.time() - 1000
+    beat._listen()
+    assert beat.stop is None
+    say(tmp_path, limits=Limits(deadline_at=time.time() + 5))
+    beat._listen()
+    assert (beat.stop.outcome, beat.stop.reason) == (Outcome.DEADLINE_EXCEEDED, "DeadlineExceeded")
+
+
+def test_a_removed_deadline_is_gone_and_an_older_operator_removes_none(place, beat, tmp_path):
+    running(beat).limits = Limits(deadline_at=time.time() - 5)
+    say(tmp_path, limits=Limits())
+    beat._listen()
+    assert beat.stop is None
+    beat.limits = Limits(deadline_at=time.time() - 5)
+    say(tmp_path)
+    beat._listen()
+    assert beat.stop is not None
+
+
+def test_a_stall_is_no_report_for_too_long_after_the_first(beat):
+    beat.limits = Limits(stall_seconds=60)
+    running(beat, first_report_at=None, last_step_at=time.time() - 100)._listen()
+    assert beat.stop is None
+    running(beat, first_report_at=1.0, last_step_at=time.time() - 50)._listen()
+    assert beat.stop is None
+    running(beat, last_step_at=time.time() - 61)._listen()
+    assert (beat.stop.outcome, beat.stop.reason) == (Outcome.STOPPED, "StallDeadlineExceeded")
+
+
+@pytest.mark.parametrize("limits", [Limits(gpu_seconds=100), Limits(cpu_seconds=200)])
+def test_the_driver_ends_by_the_budget_that_was_left(beat, limits):
+    now = [0.0]
+    beat.meter = Meter(clock=lambda: now[0])
+    beat.meter.size = lambda: (1.0, 2.0)
+    running(beat).limits = limits
+    now[0] = 99
+    beat.meter.count()
+    beat._listen()
+    assert beat.stop is None
+    now[0] = 101
+    beat.meter.count()
+    beat._listen()
+    assert (beat.stop.outcome, beat.stop.reason) == (Outcome.BUDGET_EXCEEDED, "BudgetExceeded")
+
+
+def test_a_cluster_that_cannot_be_asked_is_counted_later():
+    now = [0.0]
+    meter = Meter(clock=lambda: now[0])
+    answers = [RuntimeError("gone"), (2.0, 4.0)]
+
+    def size():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    meter.size = size
+    now[0] = 10
+    meter.count()
+    assert meter.gpu_seconds == 0
+    now[0] = 20
+    meter.count()
+    assert (meter.gpu_seconds, meter.cpu_seconds) == (40, 80)
+
+
+def test_no_limit_ends_a_settlement(beat):
+    beat.limits = Limits(deadline_at=time.time() - 5, stall_seconds=1)
+    beat.phase = Phase.SETTLING
+    beat._listen()
+    assert beat.stop is None
+
+
+def test_limits_of_a_laptops_sweep_file_come_from_the_spec():
+    from tests.unit.trainjobs.builders import sweep
+
+    found = limits_of(sweep(deadlines={"stallSeconds": 70, "trialSeconds": 80}, budget={"cpuHours": 0.5}))
+    assert found == Limits(stall_seconds=70, trial_seconds=80, cpu_seconds=1800)

@@ -10,6 +10,7 @@ from tests.unit.trainjobs.builders import Place
 
 pytest.importorskip("ray.tune")
 
+from trainjobs import stopping
 from trainjobs.records import Records
 from trainjobs.stopping import EarlyStopper, MedianRule, StopRules, Watch, shares, spread
 from trainjobs.trial import KEY
@@ -220,3 +221,53 @@ def test_max_failed_is_a_number_or_a_share_rounded_down(tmp_path, limit, number)
 )
 def test_what_counts_epochs_needs_them_reported(tmp_path, trials, needed):
     assert Place(tmp_path, trials={"count": 4, **trials}).sweep.needs_epoch is needed
+
+
+class Tune:
+    """Tune's controller as a scheduler sees it."""
+
+    def __init__(self, *trials):
+        self.trials, self.stopped = trials, []
+
+    def get_trials(self):
+        return self.trials
+
+    def stop_trial(self, trial):
+        self.stopped.append(trial)
+
+
+def running(index, status="RUNNING"):
+    trial = tune_trial(index)
+    trial.status, trial.placement_group_factory = status, None
+    return trial
+
+
+def test_a_trial_that_reports_nothing_is_ended_after_its_time_and_the_grace(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
+    monkeypatch.setattr(stopping.FIFOScheduler, "choose_trial_to_run", lambda self, controller: None)
+    watch, queue = Watch(), stopping.Queue()
+    queue.watch, queue.grace = watch, 30.0
+    watch.begin(0, 0.0)
+    watch.begin(1, 50.0)  # an earlier try took as long
+    tune = Tune(running(0), running(1), running(2), running(1, "TERMINATED"))
+    now[0] += 90
+    queue.choose_trial_to_run(tune)
+    assert tune.stopped == []  # there is no limit
+    watch.trial_seconds = 100
+    queue.choose_trial_to_run(tune)
+    assert (tune.stopped, watch.timed_out) == ([tune.trials[1]], {1})
+
+
+def test_a_trial_ends_with_its_next_report_once_its_time_is_over(tmp_path):
+    place = Place(tmp_path)
+    place.records.propose(0, {"x": 0.1})
+    watch = Watch()
+    watch.begin(0, 0.0)
+    rules = StopRules(place.sweep, place.records, watch, {}, {"a": 0})
+    assert rules("a", {"loss": 0.5, "epoch": 1}) is False
+    watch.trial_seconds = 0
+    assert rules("a", {"loss": 0.5, "epoch": 2}) is True
+    assert (watch.timed_out, watch.completed) == ({0}, set())
+    mending = StopRules(place.sweep, place.records, Watch(trial_seconds=0, begun={0: (0.0, 0.0)}), {0: 5}, {"a": 0})
+    assert mending("a", {"loss": 0.5, "epoch": 2}) is False

@@ -13,6 +13,7 @@ from trainsweep.core.pending.situation import Finding
 from trainsweep.core.pending.spec import refused
 from trainsweep.core.times import to_text
 
+_NOT_FOUND = ("not found", "manifest unknown", "name unknown")
 _NEVER = ("InvalidImageName", "ErrImageNeverPull")
 
 
@@ -30,6 +31,13 @@ def _steps(draft: Draft) -> tuple[Step, ...]:
 def never_starts(pods: tuple[PodView, ...]) -> PodView | None:
     """A pod whose image can never be pulled, whatever the time."""
     return next((p for p in pods if p.problem_reason in _NEVER), None)
+
+
+def image_not_found(pods: tuple[PodView, ...]) -> PodView | None:
+    """A pod whose registry says that there is no such image: it may only not be there yet."""
+    return next(
+        (p for p in pods if p.problem_layer == "Image" and any(w in p.problem_message for w in _NOT_FOUND)), None
+    )
 
 
 def record_pending(draft: Draft, found: Finding | None) -> None:

@@ -1,0 +1,155 @@
+"""Usage and budgets: counted from the lifetimes of pods, over restarts and attempts, never twice; and what ends by them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.core.core_builders import NOW, Stage, control_of, head, klass, only, spec
+from trainsweep.api.status import UsageStatus
+from trainsweep.contract.documents import Control, Limits, Outcome
+from trainsweep.core import model
+from trainsweep.core.model import PodView
+from trainsweep.core.usage import count
+
+GPU_SPEC = {"training": {"workers": {"count": 1, "resources": {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1}}}}
+
+
+def pod(name: str, start: float | None, end: float | None = None, gpus: int = 1, cpus: int = 2) -> PodView:
+    """A worker."""
+    phase = "Pending" if start is None else "Running" if end is None else "Succeeded"
+    return PodView(name, name, False, phase, gpus=gpus, cpus=cpus, started_at=start, ended_at=end)
+
+
+def test_a_pod_counts_from_its_node_to_its_end() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100), pod("b", None)], NOW)
+    assert (usage.gpu_seconds, usage.cpu_seconds, usage.gpus, usage.cpus) == (100, 200, 1, 2)
+    usage = count(usage, [pod("a", NOW - 100, NOW + 30)], NOW + 50)
+    assert (usage.gpu_seconds, usage.gpus) == (130, 0)
+    assert count(usage, [pod("a", NOW - 100, NOW + 30)], NOW + 5000) == usage  # at rest there is nothing to write
+
+
+def test_the_same_moment_counts_once() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100)], NOW)
+    assert count(usage, [pod("a", NOW - 100)], NOW) == usage
+    assert count(usage, [pod("a", NOW - 100)], NOW - 50) == usage  # a clock that went back
+
+
+def test_a_pod_that_vanished_unseen_counts_until_it_was_missed_or_its_job_ended() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100), pod("b", NOW - 100)], NOW)
+    assert count(usage, [pod("b", NOW - 100)], NOW + 10).gpu_seconds == 200 + 20
+    assert count(usage, [], NOW + 3600, alive_until=NOW + 60).gpu_seconds == 200 + 120
+    assert count(usage, [], NOW + 3600, alive_until=NOW - 60).gpu_seconds == 200
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_however_often_it_is_counted_the_sum_is_that_of_the_lifetimes(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311  # no secret
+    lives = [(s := rng.randrange(0, 500), s + rng.randrange(1, 500), rng.randrange(0, 5)) for _ in range(8)]
+    usage, at = UsageStatus(), 0
+    while at < 1100:
+        at += rng.choice((1, 5, 30, 200))
+        there = [
+            pod(str(i), NOW + s, NOW + e if e <= at else None, gpus) for i, (s, e, gpus) in enumerate(lives) if s <= at
+        ]
+        told = count(usage, there, NOW + at)
+        if rng.random() < 0.5:  # what is not written is counted again
+            usage = told
+    usage = count(usage, there, NOW + at)
+    assert usage.gpu_seconds == sum((e - s) * gpus for s, e, gpus in lives)
+
+
+def budget_stage(**budget: float) -> Stage:
+    """A running sweep with a budget and one worker that holds a GPU since the beginning."""
+    stage = Stage(spec=spec(budget=budget, **GPU_SPEC)).running().reporting()
+    stage.pods = (head(cpus=1, started_at=NOW), pod("w", NOW))
+    return stage
+
+
+def test_the_driver_is_told_what_is_left_at_the_start() -> None:
+    stage = Stage(spec=spec(budget={"gpuHours": 2, "cpuHours": 10}, **GPU_SPEC))
+    body = only(stage.decide(), model.CreateRayJob)[0].body["spec"]["rayClusterSpec"]
+    text = body["headGroupSpec"]["template"]["metadata"]["annotations"]["trainsweep.io/control"]
+    limits = Control.model_validate_json(text).limits
+    assert limits == Limits(gpu_seconds=7200, cpu_seconds=36000)
+
+
+@pytest.mark.parametrize(("budget", "after"), [({"gpuHours": 0.5}, 1800), ({"cpuHours": 0.5}, 600)])
+def test_the_operator_asks_for_a_stop_when_the_budget_is_used_up(budget: dict[str, float], after: float) -> None:
+    stage = budget_stage(**budget)
+    stage.now = NOW + after - 5
+    plan = stage.reporting().decide()
+    assert stage.attempt.stop_reason == ""
+    assert plan.wake_at is not None
+    assert plan.wake_at <= NOW + after
+    stop = control_of(stage.reporting().decide(6)).stop
+    assert stop is not None
+    assert stop.reason == "BudgetExceeded"
+    stage.waiting().looked(outcome=Outcome.STOPPED).decide(5)
+    stage.ended(outcome=Outcome.STOPPED)
+    stage.decide(5)
+    stage.decide(1)
+    assert stage.state == "False/BudgetExceeded"
+    assert "-hours are used" in stage.status.conditions[0].message
+
+
+def test_the_drivers_own_end_by_the_budget_is_verified_and_final() -> None:
+    stage = budget_stage(gpuHours=1).waiting()
+    stage.looked(outcome=Outcome.BUDGET_EXCEEDED).decide(5)
+    stage.ended(outcome=Outcome.BUDGET_EXCEEDED)
+    stage.decide(5)
+    stage.decide(1)
+    assert (stage.state, stage.attempt.end_class) == ("False/BudgetExceeded", "Budget")
+
+
+def test_a_class_bounds_the_budget() -> None:
+    stage = Stage(spec=spec(budget={"gpuHours": 5}, **GPU_SPEC), sweep_class=klass(limits={"gpuHours": 1}))
+    stage.decide()
+    assert stage.state == "Unknown/LimitExceeded"
+    stage = Stage(spec=spec(**GPU_SPEC), sweep_class=klass(limits={"gpuHours": 1})).running().reporting()
+    stage.pods = (head(), pod("w", NOW))
+    stage.now = NOW + 3601
+    stage.decide()
+    assert stage.attempt.stop_reason == "BudgetExceeded"
+
+
+def test_a_gpu_budget_without_gpus_is_refused() -> None:
+    stage = Stage(spec=spec(budget={"gpuHours": 5}))
+    stage.decide()
+    assert stage.state == "Unknown/InvalidSpec"
+
+
+def test_a_raised_budget_reaches_the_running_driver() -> None:
+    stage = budget_stage(gpuHours=1)
+    stage.pods = (head(control=Control(attempt_id=stage.own, limits=Limits(gpu_seconds=3600))), pod("w", NOW))
+    assert not only(stage.decide(5), model.PatchControl)
+    stage.spec = spec(budget={"gpuHours": 2}, **GPU_SPEC)
+    assert control_of(stage.decide(5)).limits == Limits(gpu_seconds=7200)
+
+
+def test_a_budget_that_is_used_up_between_attempts_starts_none() -> None:
+    stage = budget_stage(gpuHours=1)
+    stage.now = NOW + 3500
+    stage.reporting().decide()
+    stage.ended(outcome=Outcome.FAILED, reason="InternalError")
+    stage.settled()
+    stage.now = NOW + 3700  # the pods were there until now
+    stage.torn_down()
+    stage.decide(60)
+    assert stage.state == "False/BudgetExceeded"
+    assert stage.attempt.number == 1
+
+
+def test_the_next_attempt_is_told_what_the_first_one_left() -> None:
+    stage = budget_stage(gpuHours=1)
+    stage.now = NOW + 600
+    stage.ended(outcome=Outcome.FAILED, reason="InternalError")
+    stage.settled()
+    assert isinstance(stage.pods, tuple)
+    stage.pods = tuple(replace(p, phase="Succeeded", ended_at=stage.now) for p in stage.pods)
+    stage.torn_down()
+    stage.decide(20)
+    assert stage.attempt.number == 2
+    assert (stage.attempt.gpu_seconds_before, stage.status.usage.gpu_seconds) == (601, 601)
