@@ -73,7 +73,11 @@ def _show(console: Console, found: Input, planned: Plan) -> None:
         )
     table.add_row("at most", f"{planned.max_pods} worker pod(s), {planned.max_gpus} GPU(s), {planned.max_cpus} CPU(s)")
     if planned.max_gpus:
-        hours = "no bound: set deadlines.totalSeconds" if planned.gpu_hours is None else f"{planned.gpu_hours:.1f}"
+        hours = (
+            "no bound: set budget.gpuHours or deadlines.totalSeconds"
+            if planned.gpu_hours is None
+            else f"{planned.gpu_hours:.1f}"
+        )
         table.add_row("GPU-hours at most", hours)
     table.add_row(
         "retries at worst",

@@ -39,6 +39,7 @@ from trainsweep.contract.layout import (
     run_location,
 )
 from trainsweep.core.model import ExportState, Proof, Settlement
+from trainsweep.core.times import to_seconds
 from trainsweep.plan.local import LocalPlan, Machine, local_plan
 from trainsweep.runtime.documents_reader import read_end
 from trainsweep.runtime.store import Store, StoreError
@@ -121,7 +122,7 @@ def prepare(found: Input, storage: str | None, concurrent: int | None = None) ->
         ),
         spec=_with_concurrency(spec.model_dump(mode="json", by_alias=True), concurrent),
         export_uri=export_uri(found, location),
-        deadline_at=time.time() + limit if (limit := _seconds(found)) else None,
+        deadline_at=_deadline(found),
         trial_resource=None,
     )
     folder = Path(tempfile.mkdtemp(prefix=f"trainsweep-{found.name}-"))
@@ -147,9 +148,11 @@ def export_uri(found: Input, location: Location) -> str | None:
     return run_location(uri, found.namespace, found.name, run_name(found.raw)).uri
 
 
-def _seconds(found: Input) -> int | None:
-    limits = [s for s in (found.spec.deadlines.run_seconds, found.spec.deadlines.total_seconds) if s is not None]
-    return min(limits, default=None)
+def _deadline(found: Input) -> float | None:
+    """When the run must have ended, Unix seconds: on this machine one attempt is all there is."""
+    limits, not_after = found.spec.deadlines, to_seconds(found.spec.deadlines.not_after)
+    ends = [time.time() + s for s in (limits.run_seconds, limits.total_seconds) if s is not None]
+    return min([*ends, not_after] if not_after is not None else ends, default=None)
 
 
 class Interrupts:

@@ -46,7 +46,7 @@ class Plan:
     reaches: tuple[Reach, ...]
     grid: int | None
     gpu_hours: float | None
-    """Upper bound over the whole sweep, where a deadline bounds it."""
+    """Upper bound over the whole sweep, where a budget or a deadline bounds it."""
     notes: tuple[str, ...]
     refusals: tuple[Refusal, ...]
 
@@ -113,11 +113,12 @@ def _early_stopping_notes(spec: TrainSweepSpec, trials: int) -> list[str]:
 
 
 def _gpu_hours(spec: TrainSweepSpec, gpus: int, attempts: int) -> float | None:
+    found = [] if spec.budget.gpu_hours is None else [spec.budget.gpu_hours]
     if spec.deadlines.total_seconds is not None:
-        return gpus * spec.deadlines.total_seconds / 3600
-    if spec.deadlines.run_seconds is not None:
-        return gpus * spec.deadlines.run_seconds * attempts / 3600
-    return None
+        found.append(gpus * spec.deadlines.total_seconds / 3600)
+    elif spec.deadlines.run_seconds is not None:
+        found.append(gpus * spec.deadlines.run_seconds * attempts / 3600)
+    return min(found, default=None)
 
 
 def _size_notes(spec: TrainSweepSpec, concurrent: int) -> tuple[list[str], list[Refusal]]:

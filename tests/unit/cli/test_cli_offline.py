@@ -78,7 +78,7 @@ def test_plan_says_what_it_derived_and_that_no_class_is_known(write):
     assert found.exit_code == 0
     assert "0 to 4 pod(s) of cpu 4, memory 16Gi, nvidia.com/gpu 1, 1 worker(s) each" in found.stdout
     assert "no TrainSweepClass in the file" in found.stdout
-    assert "no bound: set deadlines.totalSeconds" in found.stdout
+    assert "no bound: set budget.gpuHours or deadlines.totalSeconds" in found.stdout
 
 
 def test_a_refusal_has_its_line_and_code_1(write):

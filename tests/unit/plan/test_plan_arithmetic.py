@@ -118,6 +118,8 @@ def test_retries_multiply():
 def test_gpu_hours_need_a_deadline():
     assert planned().gpu_hours is None
     assert planned(deadlines={"startupSeconds": 60, "totalSeconds": 7200}).gpu_hours == 16
+    assert planned(deadlines={"startupSeconds": 60, "totalSeconds": 7200}, budget={"gpuHours": 5}).gpu_hours == 5
+    assert planned(budget={"gpuHours": 5}).gpu_hours == 5
     none = {"application": 0, "infrastructure": 1, "eviction": 0, "startup": 0}
     assert (
         planned(deadlines={"startupSeconds": 60, "runSeconds": 3600}, failurePolicy={"attempts": none}).gpu_hours == 16
