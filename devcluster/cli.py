@@ -10,6 +10,8 @@ from devcluster import instance as instances
 from devcluster.cluster import Cluster
 from devcluster.errors import DevClusterError
 
+_EXTRAS = {program.name: program for program in programs.EXTRAS}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status."""
@@ -33,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--s3", action="store_true", help="an S3 server beside a control plane too")
     up.add_argument("--no-kuberay", action="store_true", help="a full cluster without KubeRay")
-    up.add_argument("--kueue", action="store_true", help="install Kueue too")
+    up.add_argument("--with", dest="extras", action="append", default=[], choices=_EXTRAS, help="install it too")
     down = commands.add_parser("down", help="stop a cluster and remove every trace of it")
     status = commands.add_parser("status", help="say what runs")
     env = commands.add_parser("env", help='print variables for a shell: eval "$(python -m devcluster env)"')
@@ -42,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--name", help="one cluster (default: all)")
     build = commands.add_parser("build", help="build and fetch everything into the cache, start nothing")
     build.add_argument("--control-plane-only", action="store_true", help="only what a control plane needs")
-    build.add_argument("--kueue", action="store_true", help="Kueue too")
+    build.add_argument("--with", dest="extras", action="append", default=[], choices=_EXTRAS, help="it too")
     build.add_argument("--train", action="store_true", help="the training environment too (6 GB)")
     return parser
 
@@ -52,7 +54,8 @@ def _up(options: argparse.Namespace) -> int:
         options.name,
         control_plane_only=options.control_plane_only,
         with_kuberay=not options.no_kuberay,
-        with_kueue=options.kueue,
+        with_kueue="kueue" in options.extras,
+        with_argocd="argocd" in options.extras,
         s3=True if options.s3 else None,
     )
     cluster.up()
@@ -112,8 +115,8 @@ def _build(options: argparse.Namespace) -> int:
             golang.ensure(program)
         tools.helm()
         images.base()
-    if options.kueue:
-        golang.ensure(programs.KUEUE)
+    for name in options.extras:
+        golang.ensure(_EXTRAS[name])
     if options.train:
         print(trainenv.ensure().path)
     return 0

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from devcluster import (
+    argocd,
     cleanup,
     controlplane,
     images,
@@ -48,6 +49,7 @@ class Cluster:
         control_plane_only: etcd and the control plane, without node, pods and S3; needs no root.
         with_kuberay: install KubeRay; else call :meth:`install_kuberay` when the test wants it.
         with_kueue: install Kueue too.
+        with_argocd: run Argo CD beside it too.
         s3: start the S3 server; None means as the mode has it (full cluster: yes).
         keep: leave the cluster up at the end of the block.
 
@@ -63,6 +65,7 @@ class Cluster:
         control_plane_only: bool = False,
         with_kuberay: bool = True,
         with_kueue: bool = False,
+        with_argocd: bool = False,
         s3: bool | None = None,
         keep: bool = False,
     ) -> None:
@@ -72,6 +75,7 @@ class Cluster:
         self._control_plane_only = control_plane_only
         self._with_kuberay = with_kuberay and not control_plane_only
         self._with_kueue = with_kueue and not control_plane_only
+        self._with_argocd = with_argocd
         self._with_s3 = (not control_plane_only) if s3 is None else s3
         self._keep = keep
         self._started_here = False
@@ -157,6 +161,8 @@ class Cluster:
                 self.install_kuberay()
             if self._with_kueue:
                 self.install_kueue()
+        if self._with_argocd:
+            self.install_argocd()
 
     def down(self, only_dead: bool = False) -> bool:
         """Stop everything and remove every trace; True when there was anything.
@@ -295,6 +301,10 @@ class Cluster:
     def install_kueue(self) -> None:
         """Install Kueue as a Deployment in ``kueue-system`` and wait until it runs."""
         kueue.install(self)
+
+    def install_argocd(self, settings: Mapping[str, str] | None = None) -> None:
+        """Run Argo CD beside the cluster, in the namespace ``argocd``; `settings` are keys of its ``argocd-cm``."""
+        argocd.install(self, settings=dict(settings or {}))
 
     def set_gpus(self, count: int) -> None:
         """Give the node ``count`` GPUs by name (``nvidia.com/gpu``): real to scheduler and quota, but no devices."""

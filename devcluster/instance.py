@@ -18,7 +18,21 @@ from devcluster.procs import holder_of_port
 
 SLOTS = 100
 _FIRST_PORT = 20000
-_PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "versitygw")
+_PORTS = (
+    "etcd",
+    "etcd-peer",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "versitygw",
+    "argocd-cache",
+    "argocd-repo-server",
+    "argocd-repo-server-metrics",
+    "argocd-application-controller-metrics",
+    "argocd-server",
+    "argocd-server-metrics",
+)
+_PER_SLOT = 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +67,7 @@ class Instance:
 
     def port(self, program: str) -> int:
         """The TCP port of one of the host's programs."""
-        return _FIRST_PORT + 10 * self.slot + _PORTS.index(program)
+        return _FIRST_PORT + _PER_SLOT * self.slot + _PORTS.index(program)
 
     @property
     def network(self) -> ipaddress.IPv4Network:

@@ -74,6 +74,7 @@ ALL = (KUBERNETES, VERSITYGW, COREDNS, KUBERAY)
 EXTRAS = (KUEUE, ARGOCD)
 """Built on demand: ``--with kueue``, ``--with argocd``."""
 
+ARGOCD_PROGRAMS = ("argocd-cache", "argocd-repo-server", "argocd-application-controller", "argocd-server")
 _INSIDE = {
     "etcd": KUBERNETES,
     "kube-apiserver": KUBERNETES,
@@ -81,10 +82,7 @@ _INSIDE = {
     "kube-scheduler": KUBERNETES,
     "kube-proxy": KUBERNETES,
     "kubelet": KUBERNETES,
-    "argocd-application-controller": ARGOCD,
-    "argocd-repo-server": ARGOCD,
-    "argocd-server": ARGOCD,
-    "argocd-cache": ARGOCD,
+    **dict.fromkeys(ARGOCD_PROGRAMS, ARGOCD),
 }
 """Programs that share a binary, which looks at the name that it is called by."""
 

@@ -20,7 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_pin_stands_in_its_module_file() -> None:
-    for program in (*programs.ALL, programs.KUEUE):
+    for program in (*programs.ALL, *programs.EXTRAS):
         assert f"{program.module} {program.version}" in (program.source / "go.mod").read_text()
 
 

@@ -27,7 +27,7 @@ def make(name: str, slot: int, control_plane_only: bool = True) -> Instance:
 
 def test_slots_do_not_overlap() -> None:
     first, second = make("a", 7), make("b", 8)
-    programs = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "versitygw")
+    programs = instances._PORTS
     assert not {first.port(one) for one in programs} & {second.port(one) for one in programs}
     assert not first.network.overlaps(second.network)
     assert first.host_link != second.host_link
@@ -70,7 +70,7 @@ def test_a_taken_port_means_another_slot_and_is_named_with_its_holder_when_none_
         server.bind(("127.0.0.1", make("a", slot).port("kube-apiserver")))
         server.listen()
         assert instances.choose_slot("a", True) != slot
-        monkeypatch.setattr(instances, "_FIRST_PORT", instances._FIRST_PORT + 10 * slot)
+        monkeypatch.setattr(instances, "_FIRST_PORT", instances._FIRST_PORT + instances._PER_SLOT * slot)
         monkeypatch.setattr(instances, "SLOTS", 1)
         with pytest.raises(DevClusterError, match=r"kube-apiserver\) is taken by .*process"):
             instances.choose_slot("a", True)
