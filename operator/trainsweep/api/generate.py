@@ -32,7 +32,9 @@ def _chart_template(text: str) -> str:
     if "{{" in text:
         raise ValueError("a description holds '{{', which Helm would run")
     head, tail = text.split("metadata:\n", 1)
-    keep = "metadata:\n{{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n{{- end }}\n"
+    # Helm's word for it and Argo CD's: with a CRD every object of its kind would go.
+    annotations = "    helm.sh/resource-policy: keep\n    argocd.argoproj.io/sync-options: Prune=false,Delete=false\n"
+    keep = f"metadata:\n{{{{- if .Values.crds.keep }}}}\n  annotations:\n{annotations}{{{{- end }}}}\n"
     return f"{NOTE}{{{{- if .Values.crds.enabled }}}}\n{head}{keep}{tail}{{{{- end }}}}\n"
 
 

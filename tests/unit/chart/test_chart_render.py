@@ -17,6 +17,7 @@ CLASS_SPEC = {
     "limits": {"gpus": 8, "totalSeconds": 31_536_000},
     "defaults": {"training": {"image": "registry.example/train@sha256:" + "0" * 64}},
 }
+SPREAD = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
 INSTALLS: dict[str, dict[str, Any]] = {
     "default": {},
     "namespaced": {"watchNamespaces": ["team-a", "team-b"]},
@@ -37,8 +38,18 @@ INSTALLS: dict[str, dict[str, Any]] = {
         "nodeSelector": {"karpenter.sh/capacity-type": "on-demand"},
         "tolerations": [{"key": "critical", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
+        "topologySpreadConstraints": [SPREAD],
         "defaultClass": {"create": True, "spec": CLASS_SPEC},
+        "metrics": {"serviceMonitor": {"enabled": True, "interval": "15s", "labels": {"release": "prometheus"}}},
+        "networkPolicy": {
+            "enabled": True,
+            "egressPorts": [443, 9000],
+            "egressTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+        },
+        "podDisruptionBudget": {"enabled": True, "maxUnavailable": 0},
     },
+    "pod identity": {"serviceAccount": {"name": "trainsweep-operator"}, "networkPolicy": {"enabled": True}},
 }
 
 
@@ -199,7 +210,14 @@ def test_values_reach_the_pod(render):
     assert container["envFrom"] == given["extraEnvFrom"]
     assert given["extraVolumes"][0] in spec["volumes"]
     assert given["extraVolumeMounts"][0] in container["volumeMounts"]
-    for key in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
+    for key in (
+        "imagePullSecrets",
+        "priorityClassName",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "topologySpreadConstraints",
+    ):
         assert spec[key] == given[key]
 
 
@@ -256,7 +274,10 @@ def test_the_crds_are_kept_and_can_be_left_out(render):
     crds = of_kind(render(), "CustomResourceDefinition")
     assert len(crds) == len(shipped) == 3
     for crd in crds:
-        assert crd["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+        assert crd["metadata"].pop("annotations") == {
+            "helm.sh/resource-policy": "keep",
+            "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+        }
         path = ROOT / "manifests/crd" / f"trainsweep.io_{crd['spec']['names']['plural']}.yaml"
         assert crd == yaml.safe_load(path.read_text(encoding="utf-8"))
     assert not of_kind(render({"crds": {"enabled": False}}), "CustomResourceDefinition")

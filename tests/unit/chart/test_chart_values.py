@@ -39,6 +39,30 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "environment without a name": ({"extraEnv": [{"value": "1"}]}, "/extraEnv/0", "'name'"),
     "memory": ({"resources": {"limits": {"memory": "lots"}}}, "/resources/limits/memory", "'lots'"),
     "node selector with a boolean": ({"nodeSelector": {"gpu": True}}, "/nodeSelector/gpu", "want string"),
+    "port of a network policy": (
+        {"networkPolicy": {"egressPorts": [443, 99999]}},
+        "/networkPolicy/egressPorts/1",
+        "65,535",
+    ),
+    "ports as text": ({"networkPolicy": {"egressPorts": "443"}}, "/networkPolicy/egressPorts", "want array"),
+    "a network policy to nobody": ({"networkPolicy": {"egressPorts": []}}, "/networkPolicy/egressPorts", "minItems"),
+    "peer that is none": (
+        {"networkPolicy": {"egressTo": [{"cidr": "10.0.0.0/8"}]}},
+        "/networkPolicy/egressTo/0",
+        "'cidr'",
+    ),
+    "budget for two": ({"podDisruptionBudget": {"maxUnavailable": 2}}, "/podDisruptionBudget/maxUnavailable", "want 1"),
+    "scrape interval": (
+        {"metrics": {"serviceMonitor": {"interval": "often"}}},
+        "/metrics/serviceMonitor/interval",
+        "'often'",
+    ),
+    "monitor without a service": (
+        {"metrics": {"service": False, "serviceMonitor": {"enabled": True}}},
+        "metrics.serviceMonitor.enabled",
+        "metrics.service",
+    ),
+    "spread as a map": ({"topologySpreadConstraints": {}}, "/topologySpreadConstraints", "want array"),
     "class without prefixes": ({"defaultClass": {"create": True}}, "/defaultClass/spec", "'storage'"),
     "class with a prefix that is no URI": (
         {"defaultClass": {"create": True, "spec": {"storage": {"allowedPrefixes": ["bucket/x"]}}}},
@@ -71,6 +95,9 @@ def test_the_neighbours_of_the_refused_are_accepted(template):
         {"serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws-cn:iam::111122223333:role/a/b"}}},
         {"defaultClass": CLASS},
         {"global": {"anything": 1}},
+        {"networkPolicy": {"enabled": True, "egressPorts": [65535], "egressTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}},
+        {"podDisruptionBudget": {"enabled": True, "maxUnavailable": 0}},
+        {"metrics": {"serviceMonitor": {"enabled": True, "interval": "1m30s"}}},
         {
             "extraEnv": [
                 {"name": "AWS_REGION", "value": "eu-west-1"},
