@@ -49,8 +49,7 @@ def install(cluster: Cluster, *, settings: dict[str, str] | None = None) -> None
         module = golang.module_dir(programs.ARGOCD)
         files = [module / "manifests" / "crds" / f"{name}-crd.yaml" for name in _CRDS]
         cluster.kubectl("apply", "--server-side", "--force-conflicts", *(word for one in files for word in ("-f", one)))
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/applications.argoproj.io")
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/appprojects.argoproj.io")
+        wait_for("Argo CD's CRDs", partial(_established, cluster), 60)
         apply_all(cluster, _objects(settings or {}))
         _start(cluster, binaries, _folders(cluster, module))
 
@@ -76,6 +75,12 @@ def call(cluster: Cluster, method: str, path: str, body: Any = None) -> Any:
             return json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
         raise DevClusterError(f"{method} {path}: HTTP {error.code}: {error.read().decode(errors='replace')}") from error
+
+
+def _established(cluster: Cluster) -> str | None:
+    path = "jsonpath={.items[?(@.spec.group=='argoproj.io')].status.conditions[?(@.type=='Established')].status}"
+    found = cluster.kubectl("get", "crd", "-o", path).split()
+    return None if found.count("True") == len(_CRDS) else f"{found.count('True')} of {len(_CRDS)} are established"
 
 
 def _objects(settings: dict[str, str]) -> list[dict[str, Any]]:
