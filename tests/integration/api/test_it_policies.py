@@ -48,7 +48,7 @@ def policies(control_plane: Cluster, api: ApiServer) -> Iterator[ApiServer]:
     """The policies, and what they are about: held and other RayJobs, pods of ours and others."""
     bases = golang.module_dir(programs.KUBERAY) / "config" / "crd" / "bases"
     control_plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", bases / "ray.io_rayjobs.yaml")
-    wait_for("RayJobs", lambda: None if api.call("GET", JOBS)[0] == 200 else "not served yet", 60)
+    wait_for("RayJobs served", lambda: _not_established(api, "rayjobs.ray.io"), 60)
     control_plane.kubectl("apply", "-k", POLICIES)
     control_plane.kubectl("apply", "-k", POLICIES / "namespaces")
     try:
@@ -76,6 +76,12 @@ def policies(control_plane: Cluster, api: ApiServer) -> Iterator[ApiServer]:
         control_plane.kubectl("delete", "-k", POLICIES / "namespaces", "--wait=true")
         control_plane.kubectl("delete", "-k", POLICIES, "--wait=true")
         control_plane.kubectl("delete", "namespace", SPACE, "guarded", "free", "--wait=false", "--ignore-not-found")
+
+
+def _not_established(api: ApiServer, name: str) -> str | None:
+    status = api.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")[1].get("status") or {}
+    found = [c for c in status.get("conditions") or [] if c["type"] == "Established" and c["status"] == "True"]
+    return None if found else "not established"
 
 
 def _in_force(api: ApiServer) -> None:
