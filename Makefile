@@ -14,7 +14,7 @@ KEEP       ?=
 
 .PHONY: help
 help: ## show what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 20
 
 $(VENV)/.ready:
 	@.ci/venv "$(PYTHON)" "$(VENV)" requirements/dev.txt
@@ -73,6 +73,16 @@ test: venv ## every layer, on a real Kubernetes
 .PHONY: demo
 demo: venv ## one real sweep on a real Kubernetes
 	$(PY) -m devcluster.demo --cluster "$(CLUSTER)" $(if $(KEEP),--keep)
+
+.PHONY: e2e-platform
+e2e-platform: venv ## two teams under a real Kueue, a quota, an upgrade of the chart with a live sweep (20 min)
+	$(PY) -m devcluster build --with kueue
+	$(PY) -m pytest tests/platform -v
+
+.PHONY: e2e-argocd
+e2e-argocd: venv ## sweeps in Git under a real Argo CD (15 min)
+	$(PY) -m devcluster build --with argocd
+	$(PY) -m pytest tests/argocd -v
 
 .PHONY: chaos
 chaos: venv ## every fault on a real Kubernetes, and the table of docs/reliability.md; ONLY="word,word" picks some

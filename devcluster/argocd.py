@@ -144,8 +144,8 @@ def _start(cluster: Cluster, binaries: dict[str, Path], folders: dict[str, str])
     repository = f"127.0.0.1:{port('argocd-repo-server')}"
     path = f"{cluster.state_dir / 'argocd' / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env = {"ARGOCD_FAKE_IN_CLUSTER": "true", "ARGOCD_GPG_ENABLED": "false", "PATH": path, **folders}
-    api = ["--kubeconfig", cluster.kubeconfig, "--namespace", NAMESPACE, "--redis", cache]
-    plain = ["--repo-server", repository, "--repo-server-plaintext"]
+    api: list[str | Path] = ["--kubeconfig", cluster.kubeconfig, "--namespace", NAMESPACE, "--redis", cache]
+    plain: list[str | Path] = ["--repo-server", repository, "--repo-server-plaintext"]
     plain += ["--repo-server-client-cert-path", "", "--repo-server-client-cert-key-path", ""]
     arguments: dict[str, list[str | Path]] = {
         "argocd-cache": ["--address", cache],

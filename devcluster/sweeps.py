@@ -7,6 +7,7 @@ all of it stands in the class, so that an example is exactly the file that a use
 import base64
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,33 @@ CLASS = "devcluster"
 RELEASE = "trainsweep"
 
 
-def build_images(cluster: Cluster) -> None:
-    """Build both targets of the Dockerfile on the base image and put them on the node."""
+@dataclass(frozen=True)
+class Images:
+    """Tags of both images of a build."""
+
+    operator: str
+    train: str
+
+
+def build_images(cluster: Cluster, tree: Path = ROOT, tag: str = "dev") -> Images:
+    """Build both targets of the Dockerfile on the base image and put them on the node.
+
+    Args:
+        cluster: the cluster.
+        tree: the project; another one than this for what is upgraded from.
+        tag: tag of both images.
+    """
+    built = Images(f"{OPERATOR_IMAGE.rsplit(':', 1)[0]}:{tag}", f"{TRAIN_IMAGE.rsplit(':', 1)[0]}:{tag}")
     pip = {k: v for k in ("PIP_INDEX_URL",) if (v := os.environ.get(k) or _pip_index())}
     with step("operator image", "40 s"):
         cluster.build_image(
-            ROOT / "Dockerfile", "operator", OPERATOR_IMAGE, {"OPERATOR_BASE": cluster.base_image, **pip}, ROOT
+            tree / "Dockerfile", "operator", built.operator, {"OPERATOR_BASE": cluster.base_image, **pip}, tree
         )
     with step("train image", "10 s"):
         cluster.build_image(
-            ROOT / "Dockerfile", "train", TRAIN_IMAGE, {"TRAIN_BASE": cluster.base_image, "TRAIN_INSTALL": "none"}, ROOT
+            tree / "Dockerfile", "train", built.train, {"TRAIN_BASE": cluster.base_image, "TRAIN_INSTALL": "none"}, tree
         )
+    return built
 
 
 def _pip_index() -> str:
@@ -114,17 +131,23 @@ def default_class(cluster: Cluster, name: str = CLASS) -> dict[str, Any]:
     }
 
 
-def install(cluster: Cluster, *, operator_env: dict[str, str] | None = None) -> None:
-    """Install chart, Secret and default class, and wait until the operator is ready."""
+def install(
+    cluster: Cluster,
+    *,
+    operator_env: dict[str, str] | None = None,
+    chart: Path = ROOT / "charts" / "trainsweep",
+    image: str = OPERATOR_IMAGE,
+) -> None:
+    """Install or upgrade chart, Secret and default class, and wait until the operator is ready."""
     apply(cluster, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     for namespace in (NAMESPACE, "default"):
         apply(cluster, s3_secret(cluster, namespace))
     values = {
-        "image": {"repository": OPERATOR_IMAGE.rsplit(":", 1)[0], "tag": "dev", "pullPolicy": "Never"},
+        "image": {"repository": image.rsplit(":", 1)[0], "tag": image.rsplit(":", 1)[1], "pullPolicy": "Never"},
         "extraEnvFrom": [{"secretRef": {"name": SECRET}}],
         "extraEnv": [{"name": k, "value": v} for k, v in (operator_env or {}).items()],
         # The tag stays while the code changes: the annotation makes the Deployment take the new image.
-        "podAnnotations": {"devcluster/image": images.digest(OPERATOR_IMAGE)},
+        "podAnnotations": {"devcluster/image": images.digest(image)},
     }
     with step("operator", "15 s"):
         run(
@@ -133,7 +156,7 @@ def install(cluster: Cluster, *, operator_env: dict[str, str] | None = None) -> 
                 "upgrade",
                 "--install",
                 RELEASE,
-                ROOT / "charts" / "trainsweep",
+                chart,
                 "--namespace",
                 NAMESPACE,
                 "--kubeconfig",

@@ -13,10 +13,11 @@ from typing import Any
 import yaml
 
 from tests.unit.argocd.tools import FOLDER, argo_health, discover
-from tests.unit.core.core_builders import NOW, UID, Stage, missing, spec
+from tests.unit.core.core_builders import NOW, UID, Stage, missing, pod_body, spec
 from trainsweep.api import API_VERSION
 from trainsweep.contract.documents import FailureReason, Outcome
-from trainsweep.core.model import ClusterView, PodView, Proof, RayJobView
+from trainsweep.core.model import Proof, RayJobView
+from trainsweep.core.pending.situation import Situation
 from trainsweep.core.times import to_text
 
 FINISHED = ("Finished",)
@@ -79,20 +80,9 @@ def _queued() -> Stage:
 
 def _unschedulable() -> Stage:
     stage = Stage().launched()
-    stage.cluster = ClusterView(name="digits-1a2b3-a1-abcde")
     words = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
-    stage.pods = (
-        PodView(
-            "head",
-            "u",
-            True,
-            "Pending",
-            problem_layer="Placement",
-            problem_message=words,
-            problem_reason="Unschedulable",
-        ),
-    )
-    stage.decide(30)
+    stage.situation = Situation(stage.now, pods=(pod_body("head", head=True, unscheduled=words),))
+    stage.decide(40)
     return stage
 
 
@@ -140,6 +130,35 @@ def _deleting() -> Stage:
     stage.decide(60)
     stage.deleted_at = stage.now
     stage.decide(1)
+    return stage
+
+
+def _flagged(stage: Stage) -> Stage:
+    """Somebody sets spec.suspend."""
+    stage.spec = {**stage.spec, "suspend": True}
+    stage.generation += 1
+    return stage
+
+
+def _suspending() -> Stage:
+    stage = _flagged(Stage().running().reporting())
+    stage.decide(5)
+    return stage
+
+
+def _suspended() -> Stage:
+    """Running, suspended, and the driver has obeyed: settled, proven, ended, gone."""
+    stage = _suspending()
+    stage.waiting().looked(outcome=Outcome.STOPPED).decide(5)
+    stage.ended(outcome=Outcome.STOPPED, reason="Suspended")
+    stage.decide(5)
+    stage.torn_down().decide(1)
+    return stage
+
+
+def _never_started() -> Stage:
+    stage = Stage(spec=spec(suspend=True))
+    stage.decide()
     return stage
 
 
@@ -246,7 +265,7 @@ STATES: dict[str, State] = {
     "starting": State(_starting, "Progressing", "InProgress", (), "Starting"),
     "queued": State(_queued, "Progressing", "InProgress", (), "Starting"),
     "unschedulable": State(
-        _unschedulable, "Progressing", "InProgress", (), "Waiting (Placement, Unschedulable): head head: 0/4 nodes"
+        _unschedulable, "Progressing", "InProgress", (), "Waiting (Placement, InsufficientResources): head head"
     ),
     "running": State(_running, "Progressing", "InProgress", (), "Running"),
     "verifying": State(_verifying, "Progressing", "InProgress", (), "Verifying"),
@@ -254,6 +273,9 @@ STATES: dict[str, State] = {
     "stopping": State(_stopping, "Progressing", "InProgress", (), "Stopping"),
     "settling": State(_settling, "Progressing", "InProgress", (), "Settling"),
     "retrying": State(_retrying, "Progressing", "InProgress", (), "Retrying: Attempt 1 ended"),
+    "suspending": State(_suspending, "Progressing", "InProgress", (), "Stopping: "),
+    "suspended": State(_suspended, "Suspended", "InProgress", (), "Suspended: "),
+    "created-suspended": State(_never_started, "Suspended", "InProgress", (), "Suspended: "),
     "deleting": State(_deleting, "Progressing", "Terminating", (), ""),
     "completed": State(_completed, "Healthy", "Current", DONE, "Completed: best 0.5 by t0"),
     "released": State(_released, "Healthy", "Current", DONE, "Completed: best 0.5 by t0"),

@@ -1,0 +1,234 @@
+"""Sweeps in Git under a real Argo CD: synced, shown, pruned, healed, acted on and made anew, without a fight."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster.tools import kubectl
+from tests.argocd.argo import Seen, never_out_of_sync
+from tests.argocd.conftest import Pair
+from tests.e2e.lab import Lab, Sweep
+from tests.platform.conftest import ROOT
+
+SPACE = "default"
+SLOW = {"training": {"config": {"epochs": 60, "seconds": 1.5}}}
+QUICK = {"training": {"config": {"epochs": 2, "seconds": 0.2}}}
+
+
+def tiny(name: str) -> list[dict[str, Any]]:
+    """The example `tiny` as objects, under another name."""
+    text = subprocess.run(
+        [str(kubectl()), "kustomize", "examples/tiny"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    objects = [item for item in yaml.safe_load_all(text) if item]
+    for item in objects:
+        if item["kind"] == "TrainSweep":
+            item["metadata"]["name"] = name
+    return objects
+
+
+def ended_well(seen: Seen) -> bool:
+    return seen.health == "Healthy"
+
+
+@pytest.mark.parametrize("tracking", ["annotation", "label"])
+def test_sync_shows_progress_and_health_and_is_never_out_of_sync(pair: Pair, tracking: str) -> None:
+    """Both ways of comparing at once; the tracking method is Argo CD's own setting."""
+    pair.argo.settings({"application.resourceTrackingMethod": tracking})
+    apps = {f"client-{tracking}": False, f"server-{tracking}": True}
+    pair.argo.commit({f"{app}/sweep.yaml": [pair.lab.manifest(app, QUICK)] for app in apps})
+    for app, server_side in apps.items():
+        pair.argo.application(app, SPACE, server_side=server_side)
+    seen: dict[str, list[Seen]] = {app: [] for app in apps}
+    until = time.monotonic() + 300
+    while not all(looks and ended_well(looks[-1]) for looks in seen.values()):
+        assert time.monotonic() < until, {app: looks[-3:] for app, looks in seen.items()}
+        for app in apps:
+            seen[app].append(pair.argo.look(app))
+        time.sleep(1)
+    for app in apps:  # with what the operator wrote to it in a whole life, and looked at anew
+        pair.argo.refresh(app)
+        seen[app] += pair.argo.wait(app, "Synced after a refresh", lambda s: s.sync == "Synced", 60)
+    for app, looks in seen.items():
+        assert never_out_of_sync(looks), [(s.sync, s.health) for s in looks]
+        progressing = {s.message for s in looks if s.health == "Progressing"}
+        assert any("Starting" in message or "Waiting" in message for message in progressing), progressing
+        assert "Degraded" not in {s.health for s in looks}
+        assert looks[-1].message.startswith("Completed: best"), looks[-1]
+        assert len(pair.argo.get(app)["status"]["history"]) == 1, "one sync, and none to heal"
+        pair.argo.commit({f"{app}/sweep.yaml": None})
+
+
+def test_the_example_tiny_from_git(pair: Pair) -> None:
+    pair.argo.commit({"tiny/all.yaml": tiny("tiny-in-git")})
+    pair.argo.application("tiny", SPACE, server_side=True)
+    seen = pair.argo.wait("tiny", "Healthy", ended_well, 300)
+    assert never_out_of_sync(seen)
+
+
+def test_a_class_that_is_not_there_is_degraded_at_once(pair: Pair) -> None:
+    pair.argo.commit({"wrong/sweep.yaml": [pair.lab.manifest("wrong", {"className": "no-such-class"})]})
+    pair.argo.application("wrong", SPACE)
+    seen = pair.argo.wait("wrong", "Degraded", lambda s: s.health == "Degraded", 90)
+    assert seen[-1].message.startswith("ClassNotFound: "), seen[-1]
+
+
+def test_a_failure_is_degraded_with_its_reason_and_retry_starts_the_next_attempt(pair: Pair) -> None:
+    over = {
+        "training": {"config": {"epochs": 2, "seconds": 0.1, "fail": 1}},
+        "trials": {"maxConcurrent": 2, "maxFailed": 0},
+        "failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}},
+    }
+    pair.argo.commit({"fails/sweep.yaml": [pair.lab.manifest("fails", over)]})
+    pair.argo.application("fails", SPACE)
+    seen = pair.argo.wait("fails", "Degraded", lambda s: s.health == "Degraded", 240)
+    assert seen[-1].message.startswith("MaxFailedTrials: "), seen[-1]
+    assert never_out_of_sync(seen)
+    offered = pair.argo.actions("fails", SPACE, "fails")
+    assert offered == {"suspend": False, "resume": False, "retry": False}
+
+
+def test_suspend_is_not_healed_away_and_resume_goes_on(pair: Pair) -> None:
+    lab, argo, app = pair.lab, pair.argo, "acted"
+    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, {"training": {"config": {"epochs": 12, "seconds": 1.5}}})]})
+    argo.application(app, SPACE)
+    argo.wait(app, "a sweep", lambda s: s.health == "Progressing", 90)
+    lab.reported(app)
+    assert argo.actions(app, SPACE, app) == {"suspend": True, "resume": False, "retry": False}
+    argo.act(app, SPACE, app, "suspend")
+    seen = argo.wait(app, "Suspended", lambda s: s.health == "Suspended", 180)
+    argo.refresh(app)
+    began = time.monotonic()
+    seen += argo.wait(app, "half a minute", lambda s: time.monotonic() - began > 30, 60)
+    assert {s.health for s in seen[-20:]} == {"Suspended"}, "self-healing leaves it alone"
+    assert never_out_of_sync(seen)
+    found = lab.get(app)
+    assert found is not None
+    assert found.body["spec"]["suspend"] is True
+    assert argo.actions(app, SPACE, app) == {"suspend": False, "resume": True, "retry": False}
+    argo.act(app, SPACE, app, "resume")
+    seen += argo.wait(app, "Healthy", ended_well, 300)
+    assert never_out_of_sync(seen)
+    done = lab.finished(app)
+    assert "suspend" not in done.body["spec"], "it is again what lies in Git"
+    used = {kind: about["used"] for kind, about in done.status["retries"].items()}
+    assert not any(used.values()), used
+    assert len(argo.get(app)["status"]["history"]) == 1
+
+
+def test_retry_ends_the_pause(pair: Pair) -> None:
+    lab, argo, app = pair.lab, pair.argo, "retried"
+    over = {
+        "training": {"config": {"epochs": 40, "seconds": 1.5}},
+        "failurePolicy": {"trialRetries": 0, "backoff": {"initialSeconds": 3600, "maxSeconds": 3600}},
+    }
+    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, over)]})
+    argo.application(app, SPACE, server_side=True)
+    argo.wait(app, "a sweep", lambda s: s.health == "Progressing", 90)
+    lab.reported(app)
+    lab.cluster.kubectl("delete", "pod", lab.head(app)["metadata"]["name"], "--wait=false", "--grace-period=1")
+    argo.wait(app, "Retrying", lambda s: s.message.startswith("Retrying: "), 180)
+    lab.wait(app, "its pods to go", lambda s: s.status["attempts"][-1].get("goneAt"), 120)
+    assert argo.actions(app, SPACE, app)["retry"]
+    argo.act(app, SPACE, app, "retry")
+    lab.wait(app, "the next attempt", lambda s: s.status["attempt"] == 2, 30)
+    argo.commit({f"{app}/sweep.yaml": None})
+
+
+def test_prune_in_mid_run_proves_what_is_owed_and_then_it_is_gone(pair: Pair) -> None:
+    lab, argo, app = pair.lab, pair.argo, "pruned"
+    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, SLOW)]})
+    argo.application(app, SPACE)
+    argo.wait(app, "a sweep", lambda s: s.health == "Progressing", 90)
+    sweep = lab.reported(app)
+    prefix = lab.prefix(sweep)
+    [job] = lab.items("rayjobs", app)
+    argo.commit({f"{app}/sweep.yaml": None})
+    argo.refresh(app)
+    verified, jobs_while_unproven, pending = False, True, False
+    until = time.monotonic() + 240
+    last: Sweep | None = sweep
+    while (found := lab.get(app)) is not None:
+        assert time.monotonic() < until, last
+        last = found
+        verified = verified or found.condition("CheckpointsVerified")[0] == "True"
+        pending = pending or argo.look(app).message == "Pending deletion"
+        if not verified and not found.status["attempts"][-1].get("settledAt"):
+            alive = [j["metadata"]["uid"] for j in lab.items("rayjobs", app)]
+            jobs_while_unproven = jobs_while_unproven and alive == [job["metadata"]["uid"]]
+        time.sleep(0.5)
+    assert pending, "Argo CD shows that the deletion is under way"
+    assert verified, last
+    assert jobs_while_unproven, "foreground deletion took the RayJob before its checkpoints were proven"
+    receipt = json.loads(lab.read(prefix + "receipt.json"))
+    keys = lab.keys(prefix)
+    for item in receipt["owed"]:
+        assert [key for key in keys if key.startswith(f"{prefix}{item['checkpoint']}/")], item
+    argo.wait(app, "Synced", lambda s: s.sync == "Synced", 60)
+    _nothing_left(lab, app)
+
+
+def _nothing_left(lab: Lab, name: str) -> None:
+    until = time.monotonic() + 60
+    while True:
+        left = [item for kind in ("rayjobs", "pods", "trainsweepholds") for item in lab.items(kind, name)]
+        if not left:
+            return
+        assert time.monotonic() < until, [item["metadata"]["name"] for item in left]
+        time.sleep(1)
+
+
+def test_a_sweep_that_is_made_anew_adopts_its_finished_run(pair: Pair) -> None:
+    """Self-healing makes a deleted sweep again; its trials are not trained and not billed again."""
+    lab, argo, app = pair.lab, pair.argo, "adopted"
+    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, QUICK)]})
+    argo.application(app, SPACE)
+    argo.wait(app, "Healthy", ended_well, 240)
+    first = lab.released(app)
+    trained = {r["index"]: r for r in lab.records(first)}
+    before = {key: size for key, size in lab.keys(lab.prefix(first)).items() if "/train/" in key}
+    lab.delete(app, wait=True)
+    argo.refresh(app)
+
+    def again(sweep: Sweep | None) -> bool:
+        return sweep is not None and sweep.body["metadata"]["uid"] != first.body["metadata"]["uid"]
+
+    until = time.monotonic() + 90
+    while not again(lab.get(app)):
+        assert time.monotonic() < until, "self-healing did not make it again"
+        time.sleep(1)
+    second = lab.finished(app, 240)
+    assert second.condition("Succeeded")[0] == "True", second
+    assert second.status["run"] == first.status["run"]
+    assert {r["index"]: r for r in lab.records(second)} == trained, "no trial ran again"
+    after = {key: size for key, size in lab.keys(lab.prefix(second)).items() if "/train/" in key}
+    assert after == before
+    seen = argo.wait(app, "Healthy", ended_well, 60)
+    assert seen[-1].sync == "Synced"
+
+
+def test_deleting_an_application_in_mid_run_settles_first(pair: Pair) -> None:
+    lab, argo, app = pair.lab, pair.argo, "unapplied"
+    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, SLOW)]})
+    argo.application(app, SPACE, server_side=True)
+    argo.wait(app, "a sweep", lambda s: s.health == "Progressing", 90)
+    lab.reported(app)
+    argo.delete(app)
+    verified = False
+    until = time.monotonic() + 240
+    while (found := lab.get(app)) is not None:
+        assert time.monotonic() < until, found
+        verified = verified or found.condition("CheckpointsVerified")[0] == "True"
+        time.sleep(0.5)
+    assert verified
+    until = time.monotonic() + 60
+    while argo.get(app):
+        assert time.monotonic() < until, "the Application hangs"
+        time.sleep(1)
+    _nothing_left(lab, app)

@@ -1,0 +1,96 @@
+"""One real cluster with Kueue and two GPUs; TrainSweep as of "One real sweep" on it, upgraded while a sweep runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster import sweeps
+from devcluster.cluster import Cluster
+from tests.e2e.lab import Lab
+
+ROOT = Path(__file__).resolve().parents[2]
+BEFORE = "690b551"
+"""Commit of the first release candidate: what is upgraded from."""
+LIVE = "upgraded"
+"""The sweep that runs across the upgrade."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real pods take their time; what a test waits for has a limit of its own that says what was missing."""
+    for item in items:
+        if "tests/platform" in str(item.path):
+            item.add_marker(pytest.mark.timeout(1500))
+
+
+@dataclass
+class Upgrade:
+    """What lived before the upgrade, and right after it, by uid."""
+
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+
+
+def lives(lab: Lab) -> dict[str, Any]:
+    """The sweep, its RayJob, cluster and pods: identities and restarts."""
+    found = lab.get(LIVE)
+    assert found is not None
+    out: dict[str, Any] = {"sweep": found.body["metadata"]["uid"], "spec": found.body["spec"]}
+    for kind in ("rayjobs", "rayclusters", "trainsweepholds"):
+        out[kind] = sorted(item["metadata"]["uid"] for item in lab.items(kind, LIVE))
+    out["pods"] = sorted(
+        (pod["metadata"]["uid"], sum(c["restartCount"] for c in pod["status"].get("containerStatuses", [])))
+        for pod in lab.items("pods", LIVE)
+    )
+    return out
+
+
+def tree_before(folder: Path) -> Path:
+    """The project as of that commit."""
+    archive = folder / "before.tar"
+    done = subprocess.run(
+        ["git", "archive", "--output", str(archive), BEFORE], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"this test needs the history of the repository (git fetch --unshallow): {done.stderr}"
+    with tarfile.open(archive) as files:
+        files.extractall(folder / "tree", filter="data")
+    return folder / "tree"
+
+
+@pytest.fixture(scope="session")
+def upgrade(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Upgrade]]:
+    """The cluster, and what its upgrade did to the sweep that ran."""
+    with Cluster(os.environ.get("TRAINSWEEP_PLATFORM_CLUSTER", "platform"), with_kueue=True) as cluster:
+        cluster.set_gpus(2)
+        lab, seen = Lab(cluster), Upgrade()
+        tree = tree_before(tmp_path_factory.mktemp("before"))
+        old = sweeps.build_images(cluster, tree, "before")
+        sweeps.build_images(cluster)
+        sweeps.install(cluster, chart=tree / "charts/trainsweep", image=old.operator)
+        lab.loops()
+        over = {"training": {"image": old.train, "config": {"epochs": 30, "seconds": 1.5}}}
+        lab.apply(LIVE, over)
+        lab.reported(LIVE)
+        seen.before = lives(lab)
+        sweeps.install(cluster)
+        seen.after = lives(lab)
+        yield lab, seen
+
+
+@pytest.fixture(scope="session")
+def lab(upgrade: tuple[Lab, Upgrade]) -> Lab:
+    """The upgraded cluster."""
+    return upgrade[0]
+
+
+def kubectl_json(lab: Lab, *args: str) -> Any:
+    """An object or a list, decoded."""
+    return json.loads(lab.cluster.kubectl("get", *args, "-o", "json"))

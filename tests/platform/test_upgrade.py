@@ -1,0 +1,35 @@
+"""Helm, on a real cluster: an upgrade from the first chart restarts nothing, and CRDs and sweeps outlive the release."""
+
+from __future__ import annotations
+
+import yaml
+
+from tests.e2e.lab import Lab
+from tests.platform.conftest import LIVE, ROOT, Upgrade, kubectl_json, lives
+
+
+def test_an_upgrade_with_a_live_sweep_restarts_nothing(upgrade: tuple[Lab, Upgrade]) -> None:
+    lab, seen = upgrade
+    assert seen.before["rayjobs"], "the sweep ran before the upgrade"
+    assert seen.after == seen.before
+    assert lives(lab)["rayjobs"] in (seen.before["rayjobs"], [])
+
+
+def test_the_sweep_of_the_old_operator_and_driver_ends_well_under_the_new_one(upgrade: tuple[Lab, Upgrade]) -> None:
+    lab, seen = upgrade
+    done = lab.finished(LIVE, 300)
+    assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
+    assert done.condition("CheckpointsVerified")[0] == "True", done
+    assert [a["number"] for a in done.status["attempts"]] == [1]
+    assert done.body["metadata"]["uid"] == seen.before["sweep"]
+    assert done.body["spec"] == seen.before["spec"]
+    lab.released(LIVE)
+
+
+def test_the_crds_are_those_of_the_new_chart(lab: Lab) -> None:
+    for path in sorted((ROOT / "manifests/crd").glob("trainsweep.io_*.yaml")):
+        wanted = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = kubectl_json(lab, "crd", wanted["metadata"]["name"])
+        assert found["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        schema = found["spec"]["versions"][0]["schema"]
+        assert schema == wanted["spec"]["versions"][0]["schema"]
