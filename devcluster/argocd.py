@@ -144,6 +144,7 @@ def _start(cluster: Cluster, binaries: dict[str, Path], folders: dict[str, str])
     repository = f"127.0.0.1:{port('argocd-repo-server')}"
     path = f"{cluster.state_dir / 'argocd' / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env = {"ARGOCD_FAKE_IN_CLUSTER": "true", "ARGOCD_GPG_ENABLED": "false", "PATH": path, **folders}
+    env["KUBECONFIG"] = str(cluster.kubeconfig)  # what "in the cluster" means then
     api: list[str | Path] = ["--kubeconfig", cluster.kubeconfig, "--namespace", NAMESPACE, "--redis", cache]
     plain: list[str | Path] = ["--repo-server", repository, "--repo-server-plaintext"]
     plain += ["--repo-server-client-cert-path", "", "--repo-server-client-cert-key-path", ""]
