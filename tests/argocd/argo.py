@@ -16,6 +16,8 @@ from devcluster import argocd, sweeps
 from devcluster.cluster import Cluster
 from devcluster.errors import DevClusterError
 
+SETTLED = 5.0
+"""Seconds after which Argo CD has read its settings anew and dropped what it had cached under the old ones."""
 SERVER_SIDE = {"argocd.argoproj.io/compare-options": "ServerSideDiff=true"}
 
 
@@ -53,6 +55,7 @@ class Argo:
                 path.unlink()
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
+            (path.parent / ".keep").touch()  # Git has no empty folders, and Argo CD no path that is not there
             path.write_text(yaml.safe_dump_all(objects, sort_keys=False), encoding="utf-8")
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", f"change {sorted(files)}")
@@ -138,6 +141,7 @@ class Argo:
         self.cluster.kubectl(
             "patch", "configmap", "argocd-cm", "-n", argocd.NAMESPACE, "--type=merge", "-p", json.dumps({"data": data})
         )
+        time.sleep(SETTLED)
 
     def actions(self, app: str, namespace: str, sweep: str) -> dict[str, bool]:
         """The actions that Argo CD offers for a sweep, and whether they can be run."""

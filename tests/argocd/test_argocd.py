@@ -96,7 +96,7 @@ def test_a_failure_is_degraded_with_its_reason_and_retry_starts_the_next_attempt
 
 def test_suspend_is_not_healed_away_and_resume_goes_on(pair: Pair) -> None:
     lab, argo, app = pair.lab, pair.argo, "acted"
-    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, {"training": {"config": {"epochs": 12, "seconds": 1.5}}})]})
+    argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, {"training": {"config": {"epochs": 30, "seconds": 1.5}}})]})
     argo.application(app, SPACE)
     argo.wait(app, "a sweep", lambda s: s.health == "Progressing", 90)
     lab.reported(app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+from tests.integration.operator.doubles.api import ApiError
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
 from tests.integration.operator.together import concurrent
@@ -87,3 +88,42 @@ def test_D6_a_sweep_that_is_applied_again_while_it_goes_launches_nothing_and_aft
     assert done["status"]["run"] == run, "the same run in the store"
     assert kstatus(done) == "Current"
     assert world.holds(again) == []
+
+
+@concurrent
+def test_a_replace_that_wipes_finalizers_and_annotations_restarts_nothing(world: World) -> None:
+    """Argo CD's `Replace=true` is a PUT of what lies in Git."""
+    script = Script(hold=threading.Event())
+    body = world.submit(sweep("replaced"), script)
+    run = world.training(body)
+    live = world.sweep(body)
+    fresh = {
+        "apiVersion": body["apiVersion"],
+        "kind": body["kind"],
+        "metadata": {
+            "name": "replaced",
+            "namespace": body["metadata"]["namespace"],
+            "resourceVersion": live["metadata"]["resourceVersion"],
+        },
+        "spec": sweep("replaced")["spec"],
+    }
+    space = body["metadata"]["namespace"]
+
+    def put() -> bool:
+        fresh["metadata"]["resourceVersion"] = world.sweep(body)["metadata"]["resourceVersion"]
+        try:
+            world.api.call("PUT", f"/apis/trainsweep.io/v1alpha1/namespaces/{space}/trainsweeps/replaced", fresh)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            return False
+        return True
+
+    world.until(put, "the replace")
+    assert world.sweep(body)["status"] != {}, "status is a subresource: a replace leaves it"
+    world.until(lambda: world.sweep(body)["metadata"].get("finalizers") == [FINALIZER], "the finalizer is back")
+    script.hold.set()
+    done = world.ended(body)
+    assert condition(done, "Succeeded")["reason"] == "Completed"
+    assert [a["number"] for a in done["status"]["attempts"]] == [1]
+    assert world.runs(body) == [run]
