@@ -18,7 +18,7 @@ from devcluster.pypi import wheel_contents
 
 WHEEL = ("kubernetes-validate", "1.37.0")
 VERSIONS = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
-OTHERS = ("trainsweep.io", "monitoring.coreos.com")
+OTHERS = ("trainsweep.io", "monitoring.coreos.com", "karpenter.sh", "karpenter.k8s.aws")
 """Groups of CRDs: Kubernetes has no schema for them."""
 
 
