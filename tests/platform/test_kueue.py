@@ -107,7 +107,7 @@ def test_the_second_team_waits_with_the_workload_s_own_words_and_runs_after_the_
     lab.apply("second", on_gpus(), "team-b")
     second = lab.wait("second", "its reason", waits, 120, "team-b")
     pending = second.status["pending"]
-    assert pending["layer"] == "Quota", pending
+    assert (pending["layer"], pending["reason"]) == ("Kueue", "QuotaInUse"), pending
     said = workload_words(lab, "team-b")
     assert any(words and words.split(";")[0].strip() in pending["message"] for words in said), (said, pending)
     assert f"insufficient unused quota for {GPU} in flavor default" in pending["message"]
@@ -184,15 +184,12 @@ def test_a_resource_quota_is_named_with_what_is_used_and_what_was_asked(teams: L
     lab.apply("greedy", over, space)
 
     def refused(sweep: Sweep) -> bool:
-        return "exceeded quota" in sweep.status.get("pending", {}).get("message", "")
+        return "ResourceQuota gpus" in sweep.status.get("pending", {}).get("message", "")
 
     found = lab.wait("greedy", "the quota's name", refused, 180, space)
     pending = found.status["pending"]
-    assert pending["layer"] == "Quota", pending
+    assert (pending["layer"], pending["reason"]) == ("Quota", "QuotaExceeded"), pending
     told = why(lab, "greedy", space)
     for text in (pending["message"], told):
-        assert "exceeded quota: gpus" in text, text
-        assert f"requested: requests.{GPU}=2" in text, text
-        assert f"used: requests.{GPU}=0" in text, text
-        assert f"limited: requests.{GPU}=1" in text, text
+        assert f"ResourceQuota gpus is spent: requests.{GPU}: 2 asked, 0 of 1 used" in text, text
     lab.delete("greedy", space, wait=True)
