@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -193,3 +194,11 @@ def test_a_resource_quota_is_named_with_what_is_used_and_what_was_asked(teams: L
     for text in (pending["message"], told):
         assert f"ResourceQuota gpus is spent: requests.{GPU}: 2 asked, 0 of 1 used" in text, text
     lab.delete("greedy", space, wait=True)
+
+
+def test_what_the_page_shows_is_taken_by_kueue(teams: Lab) -> None:
+    page = (ROOT / "docs/howto/kueue.md").read_text(encoding="utf-8")
+    shown = [code for code in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kueue.x-k8s.io/" in code]
+    assert len(shown) == 2
+    for code in shown:
+        teams.cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=code)
