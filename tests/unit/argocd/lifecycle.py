@@ -146,17 +146,7 @@ def _suspending() -> Stage:
     return stage
 
 
-def _suspended() -> Stage:
-    """Running, suspended, and the driver has obeyed: settled, proven, ended, gone."""
-    stage = _suspending()
-    stage.waiting().looked(outcome=Outcome.STOPPED).decide(5)
-    stage.ended(outcome=Outcome.STOPPED, reason="Suspended")
-    stage.decide(5)
-    stage.torn_down().decide(1)
-    return stage
-
-
-def _never_started() -> Stage:
+def _created_suspended() -> Stage:
     stage = Stage(spec=spec(suspend=True))
     stage.decide()
     return stage
@@ -274,8 +264,7 @@ STATES: dict[str, State] = {
     "settling": State(_settling, "Progressing", "InProgress", (), "Settling"),
     "retrying": State(_retrying, "Progressing", "InProgress", (), "Retrying: Attempt 1 ended"),
     "suspending": State(_suspending, "Progressing", "InProgress", (), "Stopping: "),
-    "suspended": State(_suspended, "Suspended", "InProgress", (), "Suspended: "),
-    "created-suspended": State(_never_started, "Suspended", "InProgress", (), "Suspended: "),
+    "created-suspended": State(_created_suspended, "Suspended", "InProgress", (), "Suspended: "),
     "deleting": State(_deleting, "Progressing", "Terminating", (), ""),
     "completed": State(_completed, "Healthy", "Current", DONE, "Completed: best 0.5 by t0"),
     "released": State(_released, "Healthy", "Current", DONE, "Completed: best 0.5 by t0"),
