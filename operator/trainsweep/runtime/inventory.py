@@ -78,7 +78,7 @@ async def _see(store: Store, target: Target, run: Runner, meter: Meter) -> _Seen
     return _Seen(derived, tuple(owed), tuple(sorted(prints)))
 
 
-def _files_of(
+def files_of(
     store: Store, checkpoint: str, meter: Meter
 ) -> tuple[list[FileEntry], list[tuple[str, Literal["Absent", "WrongChecksum"]]]]:
     """The files that a checkpoint must have, and what is wrong with its manifests."""
@@ -140,7 +140,7 @@ async def take_inventory(
 
     async def one(item: OwedCheckpoint) -> None:
         """One checkpoint at a time: what is known of its files is let go before the next ones are looked at."""
-        files, bad = await run(_files_of, store, item.checkpoint, meter)
+        files, bad = await run(files_of, store, item.checkpoint, meter)
         if not files and not bad:
             bad = [(MANIFEST, "Absent")]
         if bad:
