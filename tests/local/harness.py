@@ -12,10 +12,14 @@ from pathlib import Path
 
 import yaml
 
+from tests.inventory_agrees import assert_inventory_agrees
+from trainjobs.filestore import FileStore
+from trainjobs.records import Records
+from trainjobs.sweep import load
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract import layout
 from trainsweep.contract.canonical import run_name
-from trainsweep.contract.documents import Control, Progress, Receipt, StopRequest, SweepFile, Verdict
+from trainsweep.contract.documents import Control, Outcome, Progress, Receipt, StopRequest, SweepFile, Verdict
 
 ROOT = Path(__file__).parents[2]
 UID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -143,7 +147,17 @@ class Run:
         """Waits for the driver's end; its end.json with the exit code that was really seen."""
         code = self.exit_code(seconds)
         data = self.get(layout.attempt_key(self.attempt_id, layout.END))
+        if data and self.uri.startswith("file://"):
+            self.inventory_agrees(Outcome(json.loads(data)["outcome"]))
         return {**(json.loads(data) if data else {}), "seen": code}
+
+    def inventory_agrees(self, outcome: Outcome) -> None:
+        """Of this very run, as Ray left it: the operator's inventory owes what the driver's settlement does."""
+        sweep = load(self.folder / "sweep.json")
+        store = FileStore(layout.parse_uri(self.uri))
+        records = Records(store, sweep)
+        records.load()
+        assert_inventory_agrees(sweep, records, store, outcome)
 
     def text(self) -> str:
         self.log.flush()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,13 +19,14 @@ from trainsweep.api.status import TrainSweepStatus
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.contract.documents import End, Progress, SweepRef
 from trainsweep.contract.layout import parse_uri
-from trainsweep.core.model import ClassView, Proof, Settle, SweepView, Unreadable
+from trainsweep.core.model import ClassView, ExportState, Proof, Settle, SweepView, Unreadable
 from trainsweep.runtime import looks as module
 from trainsweep.runtime.access import Access, access_of
 from trainsweep.runtime.inventory import verify_run
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.looks import Looks
 from trainsweep.runtime.metrics import Metrics
+from trainsweep.runtime.s3_clients import Role
 from trainsweep.runtime.store import Store
 
 KEY = SweepKey("team-a", "digits")
@@ -175,6 +177,43 @@ async def test_a_namespace_cannot_take_all_looks(world: World) -> None:
     world.looks.start(KEY, access(), Settle(ATTEMPT, "", True))
     await world.settled()
     world.release.set()
+
+
+async def test_all_namespaces_together_have_a_limit_and_each_look_one_of_its_own(world: World) -> None:
+    world.hang.add("http://slow")
+    for number in range(2 * module.LOOKS):
+        space = f"team-{number}"
+        world.looks.start(SweepKey(space, "x"), access("x", space, "http://slow"), Settle(ATTEMPT, ""))
+    await asyncio.sleep(0.2)
+    assert world.opened.count("http://slow") == module.LOOKS
+    world.release.set()
+
+
+async def test_an_export_is_looked_at_beside_the_receipt_and_its_result_is_kept_apart(world: World) -> None:
+    place = replace(access(), export=parse_uri("s3://bucket/team/models"))
+    world.looks.start(KEY, place, Settle(ATTEMPT, export=True))
+    await world.settled()
+    view = await world.looks.view(KEY, place, ATTEMPT, ended=False)
+    assert view.settlement is None
+    assert view.export is not None
+    assert (view.export.state, view.export.attempt_id, view.settling) == (ExportState.ABSENT, ATTEMPT, False)
+    world.looks.refuse(KEY, UID, Settle(ATTEMPT, export=True), Unreadable("no class", True))
+    view = await world.looks.view(KEY, place, ATTEMPT, ended=False)
+    assert view.export is not None
+    assert (view.export.state, view.settlement) == (ExportState.UNKNOWN, None)
+
+
+def test_an_export_may_only_lie_where_the_class_allows_and_the_role_is_the_classes() -> None:
+    role = "arn:aws:iam::111122223333:role/read"
+    wanted = {"checkpoints": {"export": {"uri": "s3://bucket/team/models"}}}
+    found = access_of(sweep(**wanted), klass(verifierRoleARN=role))
+    assert isinstance(found, Access)
+    assert found.export == parse_uri(f"s3://bucket/team/models/team-a/digits/{RUN}")
+    assert found.role == Role(role, "team-a")
+    elsewhere = access_of(sweep(checkpoints={"export": {"uri": "s3://other/models"}}), klass())
+    assert isinstance(elsewhere, Access)
+    assert isinstance(elsewhere.export, str)
+    assert elsewhere.role is None
 
 
 def sweep(uri: str = RUN_URI, **spec: Any) -> SweepView:
