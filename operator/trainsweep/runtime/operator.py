@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +21,7 @@ from trainsweep.core.decide import decide
 from trainsweep.runtime import probes
 from trainsweep.runtime.apply import Applier
 from trainsweep.runtime.classes import Classes
+from trainsweep.runtime.glance import Glances
 from trainsweep.runtime.keys import SweepKey, child_key, sweep_key
 from trainsweep.runtime.kube import RAY_CLUSTER, RAY_JOB, SWEEP, SWEEP_CLASS, Kind
 from trainsweep.runtime.kube_client import KubeClient, load_configuration
@@ -99,7 +99,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     return settings
 
 
-def registry(queue: WorkQueue[SweepKey], classes: Classes, known: Mapping[SweepKey, str]) -> kopf.OperatorRegistry:
+def registry(queue: WorkQueue[SweepKey], classes: Classes, memory: Memory) -> kopf.OperatorRegistry:
     """Handlers that turn every event into a key. Nothing of an event but its key is used."""
     found = kopf.OperatorRegistry()
 
@@ -109,16 +109,19 @@ def registry(queue: WorkQueue[SweepKey], classes: Classes, known: Mapping[SweepK
     async def on_sweep(body: Any, **_: Any) -> None:
         key = sweep_key(body)
         if key is not None:
+            memory.changed(key)
             queue.add(key)
 
     async def on_child(body: Any, **_: Any) -> None:
         key = child_key(body, labels.SWEEP_NAME)
         if key is not None:
+            memory.changed(key)
             queue.add(key)
 
     async def on_class(**_: Any) -> None:
         classes.stale()
-        for key in known:
+        for key in list(memory.states):
+            memory.changed(key)
             queue.add(key)
 
     on(SWEEP, on_sweep)
@@ -180,9 +183,17 @@ class Process:
         """Works until SIGTERM or `stop`. Raises what ended kopf, so that the pod is started anew."""
         kuberay = await detect_kuberay(self.kube)
         observer = Observer(self.kube, self.classes, self.looks, self.memory, kuberay)
+        glances = Glances(observer.observe, self.looks, self.memory)
         applier = Applier(self.kube, self.looks, Recorder(self.kube), self.memory, self.metrics)
         reconciler = Reconciler(
-            observer.observe, decide, applier.apply, self.queue, self.looks, self.memory, self.metrics
+            glances.observe,
+            decide,
+            applier.apply,
+            self.queue,
+            self.looks,
+            self.memory,
+            self.metrics,
+            glance=glances.glance,
         )
         spaces = self.settings.namespaces
         orphans = Orphans(self.kube, spaces)
@@ -202,7 +213,7 @@ class Process:
             self.ready = True
             try:
                 await kopf.operator(
-                    registry=registry(self.queue, self.classes, self.memory.states),
+                    registry=registry(self.queue, self.classes, self.memory),
                     settings=kopf_settings(),
                     standalone=True,
                     # Without one kopf asks for the user's name, and a container's uid has none.

@@ -41,7 +41,10 @@ class Reconciler:
         memory: Memory,
         metrics: Metrics,
         now: Callable[[], float] = time.time,
+        glance: Observe | None = None,
     ) -> None:
+        """A `glance` is an observation that may be some seconds old but for the heartbeat: None where there is none."""
+        self._glance = glance
         self._observe, self._decide, self._apply = observe, decide, apply
         self._queue, self._looks, self._memory, self._metrics, self._now = queue, looks, memory, metrics, now
 
@@ -62,6 +65,8 @@ class Reconciler:
     async def _pass(self, key: SweepKey) -> str:
         observed: Observed | None = None
         try:
+            if self._glance is not None and await self._quiet(key, self._glance):
+                return "quiet"
             observed = await self._observe(key)
             if observed is None:
                 self._forget(key)
@@ -91,6 +96,18 @@ class Reconciler:
         if plan.wake_at is not None:
             self._queue.add_after(key, max(plan.wake_at - self._now(), SOON))
         return "ok"
+
+    async def _quiet(self, key: SweepKey, glance: Observe) -> bool:
+        """Whether a glance wants nothing done: then the pass ends there. What is done is always decided on a full look."""
+        seen = await glance(key)
+        if seen is None:
+            return False
+        plan = self._decide(seen, self._now())
+        if plan.actions or plan.wake_at is None:
+            return False
+        self._queue.succeeded(key)
+        self._queue.add_after(key, max(plan.wake_at - self._now(), SOON))
+        return True
 
     def _forget(self, key: SweepKey) -> None:
         self._queue.drop(key)
