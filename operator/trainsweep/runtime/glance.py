@@ -59,11 +59,11 @@ class Glances:
         kept = self._memory.seen.get(key)
         if not isinstance(kept, Kept) or self._now() - kept.at > FRESH_SECONDS:
             return None
-        sweep = kept.observed.sweep
+        seen, sweep = kept.observed, kept.observed.sweep
         store = await self._looks.view(key, kept.access, attempt_id(sweep.status.attempt, sweep.uid), ended=False)
         if self._memory.seen.get(key) is not kept:
             return None
-        return replace(kept.observed, store=store, last_status_write=self._memory.status_written.get(key))
+        return replace(seen, store=store, last_status_write=self._memory.status_written.get(key))
 
 
 def untroubled(found: Observed) -> bool:
