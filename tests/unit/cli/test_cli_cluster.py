@@ -95,6 +95,23 @@ def test_status_shows_state_and_conditions_as_text(kube):
     assert "[bold]plain[/bold]" in found.stdout, "what a driver wrote is never markup"
 
 
+@pytest.mark.parametrize(("uri", "shown"), [("s3://models/x", "s3://models/x"), ("", "ExportFailed: could not copy")])
+def test_status_says_what_became_of_the_export(kube, uri, shown):
+    status = kube.find(port.SWEEP, "digits")["status"]
+    assert "exported" not in invoke("status", "digits").stdout
+    status["checkpoints"] = {**status.get("checkpoints", {}), "exportURI": uri}
+    status["conditions"].append(
+        {
+            "type": "Exported",
+            "status": "True" if uri else "False",
+            "reason": "Exported" if uri else "ExportFailed",
+            "message": "" if uri else "could not copy",
+            "lastTransitionTime": AT,
+        }
+    )
+    assert f"exported    {shown}" in invoke("status", "digits").stdout
+
+
 def test_status_for_scripts_is_the_status(kube):
     assert json.loads(invoke("status", "digits", "-o", "json").stdout)["attempt"] == 1
 
