@@ -60,7 +60,9 @@ def run_worker(config: dict[str, Any]) -> str:
     """The `train_loop_per_worker` of every trial; returns how the loop ended, for the trial driver."""
     from trainjobs import board
 
-    here = session.Session(trial=config["trial"], config_hash=config["configHash"], metric=config.get("metric", ""))
+    here = session.Session(
+        trial=config["trial"], config_hash=config["configHash"], metric=config["metric"], worst=config["worst"]
+    )
     with contextlib.suppress(ValueError):
         here.board = board.find()
     session.begin(here)

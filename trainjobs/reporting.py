@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
 import tempfile
@@ -13,10 +12,7 @@ from typing import Any
 
 from trainjobs import checkpoint, session
 from trainjobs.manifest import write_manifest
-from trainsweep.contract.snapshot import EPOCH
-
-PARTIAL = "trainsweep_partial"
-"""Marks the report of a checkpoint inside of an epoch: it is kept for a resume, the sweep sees no result."""
+from trainsweep.contract.snapshot import EPOCH, PARTIAL
 
 
 def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,8 +223,7 @@ def safe_point(
             config_hash=here.config_hash,
         )
 
-    # No number yet for the objective: NaN ranks last in Train's retention, where a missing one would rank first.
-    objective = {here.metric: math.nan} if here.metric else {}
+    objective = {here.metric: here.worst} if here.metric else {}  # see PARTIAL
     _send({**objective, EPOCH: here.epoch, PARTIAL: True}, None, save, background=False)
     here.step = steps
     return here.stopped

@@ -23,6 +23,8 @@ class Session:
     config_hash: str
     metric: str = ""
     """Name of the objective."""
+    worst: float = 0.0
+    """A finite number that no objective is worse than."""
     epoch: int = 0
     """Finished epochs as last reported or loaded."""
     step: int = 0

@@ -9,6 +9,7 @@ import difflib
 import logging
 import math
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,9 @@ from ray.tune.integration.ray_train import TuneReportCallback
 
 from trainjobs import board
 from trainjobs.loop import find_datasets, run_worker
-from trainjobs.reporting import PARTIAL
 from trainjobs.source import Archive, ensure
 from trainsweep.contract import layout
-from trainsweep.contract.snapshot import EPOCH
+from trainsweep.contract.snapshot import EPOCH, PARTIAL
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +152,7 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "entrypoint": setup.entrypoint,
         "archive": setup.archive,
         "metric": setup.metric,
+        "worst": -sys.float_info.max if setup.mode == "Maximize" else sys.float_info.max,
         "index": identity["index"],
         "attempt": setup.attempt_id,
         "filesystem": setup.filesystem,

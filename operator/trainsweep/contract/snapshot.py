@@ -16,6 +16,10 @@ from trainsweep.contract.owed import Committed
 EPOCH = "epoch"
 """Name of the reported, 1-based count of finished epochs: `training_iteration` restarts with every try."""
 
+PARTIAL = "trainsweep_partial"
+"""Marks a checkpoint inside of an epoch: it is kept for a resume and has no result. Its objective is a number that ranks last in
+Train's retention: a missing one would rank first, and NaN, which becomes null in the snapshot, ends every later start."""
+
 
 class SnapshotError(ValueError):
     """A snapshot that cannot be read; the message says what is wrong with it."""
@@ -40,7 +44,7 @@ def _entry(raw: Any, run_key: str, metric: str, index: int) -> Committed:
     values = metrics if isinstance(metrics, dict) else {}
     epoch = _number(values.get(EPOCH))
     step = int(epoch) if epoch is not None and epoch >= 0 else index + 1
-    return Committed(key, step, _number(values.get(metric)))
+    return Committed(key, step, None if values.get(PARTIAL) is True else _number(values.get(metric)))
 
 
 def parse_snapshot(text: bytes | str, run_key: str, metric: str) -> tuple[Committed, ...]:

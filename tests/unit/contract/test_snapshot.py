@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainsweep.contract.snapshot import SnapshotError, parse_snapshot
+from trainsweep.contract.snapshot import PARTIAL, SnapshotError, parse_snapshot
 
 RUN = "train/t0000-0123456789"
 
@@ -70,3 +70,16 @@ def test_without_epoch_the_report_counts():
 def test_hostile_text_is_one_error(text):
     with pytest.raises(SnapshotError):
         parse_snapshot(text, RUN, "loss")
+
+
+def test_a_checkpoint_inside_of_an_epoch_has_no_result():
+    text = json.dumps(
+        {
+            "checkpoint_results": [
+                {"checkpoint_dir_name": "a", "metrics": {"epoch": 1, "loss": 0.5}},
+                {"checkpoint_dir_name": "b", "metrics": {"epoch": 1, "loss": 1.7e308, PARTIAL: True}},
+            ]
+        }
+    )
+    found = parse_snapshot(text, "train/t0000-0123456789", "loss")
+    assert [(item.step, item.value) for item in found] == [(1, 0.5), (1, None)]

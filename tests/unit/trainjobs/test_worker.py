@@ -13,6 +13,7 @@ from trainjobs import checkpoint, reporting, session
 from trainjobs.loop import find_loop
 from trainjobs.outcome import DriverError
 from trainsweep.contract.documents import FailureReason, Manifest
+from trainsweep.contract.snapshot import PARTIAL
 
 real = reporting.tempfile.mkdtemp
 ray_train = pytest.importorskip("ray.train")
@@ -42,7 +43,7 @@ def worker(monkeypatch, tmp_path):
     monkeypatch.setattr(ray_train, "report", report)
     monkeypatch.setattr(ray_train, "get_context", lambda: context)
     monkeypatch.setattr(ray_train, "get_checkpoint", lambda: None)
-    session.begin(session.Session(trial="t0000", config_hash="0123456789", metric="loss"))
+    session.begin(session.Session(trial="t0000", config_hash="0123456789", metric="loss", worst=9e99))
     yield sent
     session._current = None
 
@@ -129,7 +130,7 @@ def test_a_safe_point_saves_by_time_and_has_no_result(worker, monkeypatch):
     assert trainjobs.safe_point(every_seconds=30, state={"sum": 2}, step=15) is False
     metrics, files = worker[1]
     assert metrics["epoch"] == 1
-    assert metrics["loss"] != metrics["loss"], "NaN: last in Train's retention"
+    assert (metrics["loss"], metrics[PARTIAL]) == (9e99, True), "finite: NaN would end every later start"
     progress = json.loads(files["progress.json"])
     assert (progress["epoch"], progress["step"], progress["state"]) == (1, 15, {"sum": 2})
     assert progress["metrics"] == {"loss": 0.5}
@@ -157,7 +158,7 @@ def test_a_report_from_inside_an_epoch_is_no_result_for_tune(monkeypatch):
     monkeypatch.setattr(TuneReportCallback, "after_report", lambda self, *a: told.append(a[1][0]))
     callback = trial.ReportCallback.__new__(trial.ReportCallback)
     callback._setup, callback._index, callback._count = SimpleNamespace(metric="loss", needs_epoch=True), 0, 0
-    callback.after_report(None, [{"loss": float("nan"), "epoch": 0, reporting.PARTIAL: True}], None)
+    callback.after_report(None, [{"loss": float("nan"), "epoch": 0, PARTIAL: True}], None)
     callback.after_report(None, [{"loss": 1.0, "epoch": 1}], None)
     assert told == [{"loss": 1.0, "epoch": 1}]
 
