@@ -292,7 +292,7 @@ def judge(kills: list[Kill], sweep: Sweep, end: dict, epochs: int) -> Trouble:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=14)
+    parser.add_argument("--epochs", type=int, default=8, help="of a trial; more on a machine that finishes too early")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and store")
     options = parser.parse_args()
