@@ -17,8 +17,10 @@ from torch import nn
 import trainjobs
 from trainjobs import checkpoint
 
+FEATURES = tuple(f"f{i:02}" for i in range(30))
 
-def table() -> tuple[np.ndarray, np.ndarray]:
+
+def arrays() -> tuple[np.ndarray, np.ndarray]:
     """Standardised features and labels, in an order that is the same on every machine."""
     data = load_breast_cancer()
     order = np.random.RandomState(7).permutation(len(data.target))
@@ -29,11 +31,10 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 
 def make_datasets(config: dict) -> dict:
     """Ray Data sets by name. Made of blocks in memory, without transforms: nothing here needs CPUs beside the workers'."""
-    features, labels = table()
-    blocks = [
-        pyarrow.table({"x": list(features[start : start + 50]), "y": labels[start : start + 50]})
-        for start in range(0, 400, 50)
-    ]
+    features, labels = arrays()
+    columns = {name: features[:400, i] for i, name in enumerate(FEATURES)} | {"label": labels[:400]}
+    table = pyarrow.table(columns)
+    blocks = [table.slice(start, 50) for start in range(0, 400, 50)]  # a whole number of them for each worker
     return {"train": ray.data.from_arrow(blocks)}
 
 
@@ -49,7 +50,7 @@ def train_loop(config: dict) -> None:
     model = ray.train.torch.prepare_model(model, move_to_device=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["lr"], weight_decay=config["decay"])
     shard = ray.train.get_dataset_shard("train")
-    features, labels = table()
+    features, labels = arrays()
     held_out = torch.tensor(features[400:], device=device), torch.tensor(labels[400:], device=device)
 
     start = checkpoint.load(model=model, optimizer=optimizer)
@@ -58,9 +59,8 @@ def train_loop(config: dict) -> None:
         # Equal shards: `prepare`d models meet in every step, so no worker may have a batch more than the others.
         for batch in shard.iter_torch_batches(batch_size=config["batch"] // workers, drop_last=True):
             optimizer.zero_grad()
-            loss = nn.functional.binary_cross_entropy_with_logits(
-                model(batch["x"].float().to(device)).squeeze(1), batch["y"].float().to(device)
-            )
+            rows = torch.stack([batch[name] for name in FEATURES], dim=1).to(device)
+            loss = nn.functional.binary_cross_entropy_with_logits(model(rows).squeeze(1), batch["label"].to(device))
             loss.backward()
             optimizer.step()
         model.eval()
