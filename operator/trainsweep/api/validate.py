@@ -165,8 +165,20 @@ def _free(value: Any, path: str, depth: int = 1) -> list[Problem]:
     return found
 
 
+NOT_POSSIBLE = {
+    "spec.trials.earlyStopping.pbt": "population based training is not possible, as no trial can go on from another's "
+    "checkpoint: use asha, hyperband or median",
+    "spec.trials.earlyStopping.bohb": "use search.algorithm tpe together with earlyStopping.hyperband",
+    "spec.search.parameters.when": "there are no conditional parameters: let the loop ignore what does not apply, or "
+    "run one sweep a branch",
+}
+"""What people ask for and what to do instead; list positions left out of the path."""
+
+
 def _unknown(here: str, name: str, known: list[str]) -> str:
     text = f'unknown field "{here}"'
+    if advice := NOT_POSSIBLE.get(re.sub(r"\[\d+\]", "", here)):
+        return f"{text}: {advice}"
     near = difflib.get_close_matches(name, known, 1)
     if near:
         return f'{text}: did you mean "{near[0]}"?'

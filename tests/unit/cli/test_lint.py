@@ -133,6 +133,19 @@ def test_C10_asha_without_company_or_rungs_is_warned_about(file: Path) -> None:
     assert "no rung is reached" in found[1]
 
 
+def test_what_cannot_work_is_refused_with_the_reason(file: Path) -> None:
+    pbt = GOOD.replace("{count: 4}", "{count: 4, earlyStopping: {pbt: {interval: 3}}}")
+    (found,) = messages(file, pbt)
+    assert "no trial can go on from another's checkpoint: use asha, hyperband or median" in found
+    (found,) = messages(file, GOOD.replace("- name: width\n", "- name: width\n      when: {lr: 1}\n"))
+    assert "no conditional parameters" in found
+    quoted = GOOD.replace("{count: 4}", '{count: 4, maxFailed: "20"}')
+    (found,) = messages(file, quoted)
+    assert "spec.trials.maxFailed" in found
+    assert '"20" does not fit the pattern' in found
+    assert messages(file, GOOD.replace("{count: 4}", '{count: 4, maxFailed: "20%"}')) == []
+
+
 CLASS = """\
 ---
 apiVersion: trainsweep.io/v1alpha1
