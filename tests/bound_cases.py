@@ -163,7 +163,7 @@ def _of_type(path: str, node: Schema) -> Iterator[Bound]:
 
 
 def _of_numbers(path: str, node: Schema) -> Iterator[Bound]:
-    step = 1 if node.get("type") == "integer" else 1e-6
+    step = 1 if node.get("type") == "integer" or node.get("x-kubernetes-int-or-string") else 1e-6
     if "minimum" in node:
         low = node["minimum"]
         if node.get("exclusiveMinimum"):
