@@ -20,7 +20,7 @@ def test_trials_end_by_their_time_and_the_attempt_by_a_late_deadline(tmp_path, c
     spec["trials"] = {"maxConcurrent": 2}
     spec["training"]["config"] = {"rate": 0.5, "epochs": 500}
     spec["cleanup"] = {"stopGraceSeconds": 5}
-    spec["deadlines"] = {"trialSeconds": 20}
+    spec["deadlines"] = {"trialSeconds": 90}  # workers alone take half a minute to start on a busy machine
     run = Run(tmp_path, spec, ROOT / "examples" / "tiny")
     try:
         run.start(cluster=cluster)
@@ -28,7 +28,7 @@ def test_trials_end_by_their_time_and_the_attempt_by_a_late_deadline(tmp_path, c
         trials = {t["trial"]: t for t in run.trials()}
         assert trials["t0000"]["state"] == "EarlyStopped"
         assert trials["t0000"]["bestValue"] is not None
-        assert 20 <= trials["t0000"]["seconds"] < 60
+        assert 90 <= trials["t0000"]["seconds"] < 150
         assert trials["t0001"]["state"] == "Failed"
         assert "deadlines.trialSeconds" in trials["t0001"]["error"]
         run.write_control(limits=Limits(deadline_at=time.time() + 5))
