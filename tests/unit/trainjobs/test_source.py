@@ -71,6 +71,18 @@ def test_files_and_folders_are_unpacked(tmp_path, make):
         (tarred(("dev", b""), kind=tarfile.CHRTYPE), "is a link or a device"),
         (b"neither of them", "neither a .zip nor a .tar"),
     ],
+    # Not the bytes: an archive holds the second in which it was made, and workers of one run must name a test alike.
+    ids=[
+        "above",
+        "absolute",
+        "backslashes",
+        "above-later",
+        "link-in-zip",
+        "symlink",
+        "hard-link",
+        "device",
+        "no-archive",
+    ],
 )
 def test_what_could_leave_the_folder_is_refused(tmp_path, data, text):
     with pytest.raises(DriverError) as error:
