@@ -68,6 +68,8 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
 """A maker of fitting strings of a length, and one string that does not fit."""
 
 SHORTEST = {
+    r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?$": 12,
+    r"^(arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+)?$": 32,
     r"^(100|[1-9]?[0-9])%$": 2,
     r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]|file://)(/[^/?#\s]+)+/?$": 9,
     r"^\d+\.\d+\.\d+$": 5,
