@@ -24,6 +24,7 @@ venv: $(VENV)/.ready ## the Python environment of the locks
 .PHONY: generate
 generate: venv ## write the CRDs and the reference from the typed models
 	$(PY) -m trainsweep.api.generate
+	$(PY) -m trainsweep.cli.reference
 	$(PY) .ci/manifests.py
 	$(PY) .ci/failures.py
 
@@ -35,6 +36,7 @@ lint: venv ## format, types, layers, generated files
 	$(BIN)/lint-imports
 	$(PY) -m trainsweep.api.generate --check
 	$(PY) .ci/failures.py --check
+	$(PY) -m trainsweep.cli.reference --check
 	$(PY) .ci/packaging.py
 
 .PHONY: format

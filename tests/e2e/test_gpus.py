@@ -97,7 +97,7 @@ def test_third_gpu_waits_with_its_reason(lab: Lab) -> None:
     lab.apply(name, {**ON_GPUS, "trials": {"maxConcurrent": 1}, "training": three})
     waiting = lab.wait(name, "a reason", lambda s: (s.status.get("pending") or {}).get("layer") == "Placement", 150)
     assert GPU in waiting.status["pending"]["message"]
-    assert "Insufficient" in waiting.status["pending"]["message"]
+    assert "without enough" in waiting.status["pending"]["message"]
     columns = lab.cluster.kubectl("get", "trainsweep", name, "-o", "wide")
     assert waiting.status["pending"]["reason"] in columns
     lab.delete(name, wait=True)

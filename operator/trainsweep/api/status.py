@@ -171,6 +171,14 @@ class DeadlinesStatus(StatusModel):
     retry: Time | None = Field(default=None, description="Next attempt not before.")
 
 
+class LineStatus(StatusModel):
+    """The place in the line for the GPUs of the class."""
+
+    ticket: Count = Field(default=0, description="Number drawn; lower ones are served first.")
+    gpus: Count = Field(default=0, description="GPUs that it asks for, or holds.")
+    holds: bool = Field(default=False, description="Whether it holds them.")
+
+
 class ResolvedStatus(StatusModel):
     """The class as it was at the first launch."""
 
@@ -212,6 +220,7 @@ class TrainSweepStatus(StatusModel):
     trials: TrialsStatus = Field(default_factory=TrialsStatus, description="Trials by state.")
     best: BestStatus | None = Field(default=None, description="The best committed report.")
     checkpoints: CheckpointsStatus = Field(default_factory=CheckpointsStatus, description="What was owed and proven.")
+    line: LineStatus | None = Field(default=None, description="Its place in the line of its class.")
     pending: PendingStatus | None = Field(default=None, description="Why it waits.")
     progress: ProgressStatus = Field(default_factory=ProgressStatus, description="The driver's last heartbeat.")
     usage: UsageStatus = Field(default_factory=UsageStatus, description="What all attempts have used.")

@@ -17,7 +17,12 @@ Names = Annotated[list[Annotated[str, Field(min_length=1, max_length=512)]], Fie
 class Limits(ApiModel):
     """Ceilings; absent means no ceiling."""
 
-    gpus: int | None = Field(default=None, ge=0, le=100_000, description="GPUs of one sweep; maxReplicas is cut to it.")
+    gpus: int | None = Field(
+        default=None,
+        ge=0,
+        le=100_000,
+        description="GPUs of all live sweeps of the class together; who comes later waits in line. One sweep is cut to it too.",
+    )
     trials: int | None = Field(default=None, ge=1, le=10_000, description="Largest trials.count.")
     max_concurrent: int | None = Field(default=None, ge=1, le=256, description="Largest trials.maxConcurrent.")
     total_seconds: int | None = Field(
@@ -30,7 +35,8 @@ class Limits(ApiModel):
         default=None,
         ge=0.01,
         le=10_000_000,
-        description="Largest budget.gpuHours; also the budget of a sweep that sets none.",
+        description="GPU-hours of a namespace: once its sweeps have used them, none starts. Also the largest "
+        "budget.gpuHours, and the budget of a sweep that sets none.",
     )
 
 

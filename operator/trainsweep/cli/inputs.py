@@ -12,10 +12,11 @@ from trainsweep.api.checks import check_spec
 from trainsweep.api.resolve import SpecError, resolve
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.sweepclass import TrainSweepClassSpec
+from trainsweep.cli.classes import chosen_class
 from trainsweep.cli.exits import Exit, leave
 from trainsweep.cli.lint import Finding, Severity, class_spec, lint
-from trainsweep.cli.manifests import Manifest, load, manifests
-from trainsweep.cli.yamlfile import YamlError, read
+from trainsweep.cli.manifests import Manifest, load
+from trainsweep.cli.yamlfile import YamlError
 
 NO_CLASS = "no TrainSweepClass in the file: what the cluster's class adds or forbids is not known here (--class FILE)"
 
@@ -43,29 +44,24 @@ class Input:
         return str(Finding(document.file, document.line(path), path, message))
 
 
-def _class_of(file: str) -> TrainSweepClassSpec:
-    try:
-        found = [m for m in manifests(read(file)) if m.ours and m.kind == "TrainSweepClass"]
-    except YamlError as error:
-        leave(Exit.FAILED, str(error))
-    if len(found) != 1:
-        leave(Exit.USAGE, f"{file}: --class needs a file with one TrainSweepClass, this one has {len(found)}")
-    problems, spec = class_spec(found[0])
-    if spec is None:
-        leave(Exit.FAILED, "\n".join(map(str, problems)))
-    return spec
-
-
-def read_input(file: str, *, name: str | None = None, class_file: str | None = None, quiet: bool = False) -> Input:
+def read_input(
+    file: str,
+    *,
+    name: str | None = None,
+    class_file: str | None = None,
+    cluster_class: str | None = None,
+    quiet: bool = False,
+) -> Input:
     """Reads and resolves the sweep of a file; prints each problem with its line, and ends the command for an error.
 
     Args:
         file: path, or `-` for standard input.
         name: of the sweep, where the file has several.
         class_file: file of the class; absent: the class beside the sweep.
+        cluster_class: name of a class in the cluster, in place of a file.
         quiet: without warnings.
     """
-    given = _class_of(class_file) if class_file else None
+    given = chosen_class(class_file, cluster_class)
     try:
         found = load(file, name)
         problems = [] if file == "-" else lint([file], given)

@@ -21,6 +21,7 @@ from trainsweep.api.sweepclass import TrainSweepClassSpec
 from trainsweep.api.validate import shown, violations
 from trainsweep.cli.manifests import Manifest, class_beside, manifests, pick, stranger
 from trainsweep.cli.yamlfile import YamlError, read
+from trainsweep.plan.nodes import misfits
 
 
 class Severity(StrEnum):
@@ -152,6 +153,7 @@ def _sweep(manifest: Manifest, sweep_class: TrainSweepClassSpec | None) -> Itera
 def warnings(spec: TrainSweepSpec) -> Iterable[tuple[str, str]]:
     """What is allowed and yet likely not meant, as (field path, message) pairs."""
     yield from _mixed_values(spec)
+    yield from misfits(spec)
     for i, variable in enumerate(spec.training.env):
         if variable.name == "GLOO_SOCKET_IFNAME" and (variable.value or "").startswith("^"):
             text = "Gloo knows no exclusion with ^, which is NCCL's: name the interface, or remove the variable"
@@ -197,15 +199,23 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 def lint_command(
     files: Annotated[list[str], typer.Argument(help="Files with sweeps and classes; - reads standard input.")],
+    class_file: Annotated[
+        str | None, typer.Option("--class", help="File with the TrainSweepClass; absent: the one beside a sweep.")
+    ] = None,
+    cluster_class: Annotated[
+        str | None, typer.Option("--cluster-class", help="Name of a TrainSweepClass in the cluster.")
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """Check files as the API server and the operator would, with the line of each problem.
 
-    Exit codes: 0 nothing is refused, 1 something is, 2 wrong usage.
+    Exit codes: 0 nothing is refused, 1 something is, 2 wrong usage, 3 the cluster of --cluster-class cannot be reached.
     """
+    from trainsweep.cli.classes import chosen_class  # it reads its file with what is defined here
+
     if output not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--output")
-    findings = lint(files)
+    findings = lint(files, chosen_class(class_file, cluster_class))
     refused = any(finding.severity is Severity.ERROR for finding in findings)
     if output == "json":
         typer.echo(as_json(findings))

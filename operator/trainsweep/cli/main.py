@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from trainsweep.cli.change_commands import resume_command, retry_command, suspend_command
+from trainsweep.cli.diff_command import diff_command
+from trainsweep.cli.download_command import download_command
 from trainsweep.cli.exits import CODES
 from trainsweep.cli.lint import lint_command
+from trainsweep.cli.list_command import list_command
 from trainsweep.cli.logs_command import logs_command
 from trainsweep.cli.plan_command import plan_command
 from trainsweep.cli.render_command import render_command
@@ -30,6 +34,12 @@ app.command("status")(status_command)
 app.command("logs")(logs_command)
 app.command("verify")(verify_command)
 app.command("why")(why_command)
+app.command("list")(list_command)
+app.command("suspend")(suspend_command)
+app.command("resume")(resume_command)
+app.command("retry")(retry_command)
+app.command("diff")(diff_command)
+app.command("download")(download_command)
 
 if __name__ == "__main__":
     app()

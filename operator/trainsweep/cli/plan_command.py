@@ -100,14 +100,17 @@ def plan_command(
     file: Annotated[str, typer.Argument(help="File with the sweep; - reads standard input.")],
     name: Annotated[str | None, typer.Option("--name", help="The sweep, where the file has several.")] = None,
     class_file: Annotated[str | None, typer.Option("--class", help="File with the TrainSweepClass.")] = None,
+    cluster_class: Annotated[
+        str | None, typer.Option("--cluster-class", help="Name of a TrainSweepClass in the cluster.")
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """Show pods, GPUs, retries at worst and reachable values of a sweep, and what would refuse it.
 
-    Exit codes: 0 it can run, 1 it would be refused, 2 wrong usage.
+    Exit codes: 0 it can run, 1 it would be refused, 2 wrong usage, 3 the cluster of --cluster-class cannot be reached.
     """
     wants_json = as_json_or_text(output)
-    found = read_input(file, name=name, class_file=class_file, quiet=wants_json)
+    found = read_input(file, name=name, class_file=class_file, cluster_class=cluster_class, quiet=wants_json)
     planned = plan(found.spec, gpu_limit=found.sweep_class.limits.gpus if found.sweep_class else None)
     problems = problems_of(found, planned)
     if wants_json:

@@ -12,7 +12,8 @@ import typer
 
 from trainsweep.api.conditions import Condition
 from trainsweep.api.pending import Layer
-from trainsweep.cli.cluster import Found, found_in, namespace_of_context, with_kube
+from trainsweep.cli import cluster
+from trainsweep.cli.cluster import Found, found_in
 from trainsweep.cli.exits import Exit, as_json_or_text, leave
 from trainsweep.contract import labels
 from trainsweep.core.draft import is_true
@@ -33,14 +34,14 @@ async def look(kube: Kube, found: Found) -> Situation:
     view = found.view
     unread: dict[str, str] = {}
     job: Object | None = None
-    cluster: Object | None = None
+    ray_cluster: Object | None = None
     pods: list[Object] = []
     if view.status.attempt:
         name = rayjob_name(view.name, view.uid, view.status.attempt)
         try:
             job = await kube.get(RAY_JOB, name, view.namespace)
             if cluster_name := ray_job_view(job).cluster:
-                cluster = await kube.get(RAY_CLUSTER, cluster_name, view.namespace)
+                ray_cluster = await kube.get(RAY_CLUSTER, cluster_name, view.namespace)
         except NotFound:
             pass
         except KubeError as error:
@@ -50,7 +51,7 @@ async def look(kube: Kube, found: Found) -> Situation:
             pods, _ = await kube.page(POD, view.namespace, labels=selector, limit=500)
         except KubeError as error:
             unread["Pod"] = error.message
-    bodies = Bodies(ray_job=job, ray_cluster=cluster, pods=pods, refusal=_refusal(found), store=_store(found))
+    bodies = Bodies(ray_job=job, ray_cluster=ray_cluster, pods=pods, refusal=_refusal(found), store=_store(found))
     seen = await Waiting(kube, patient=False).situation(view, bodies)
     head = next((p for p in live(pods) if is_head(p) and phase(p) == "Running"), None)
     log = ""
@@ -124,13 +125,13 @@ def why_command(
     reached.
     """
     wants_json = as_json_or_text(output)
-    where = namespace or namespace_of_context()
+    where = namespace or cluster.namespace_of_context()
 
     async def main(kube: Kube) -> tuple[Found, Situation]:
         found = await found_in(kube, name, where)
         return found, await look(kube, found)
 
-    found, seen = with_kube(main)
+    found, seen = cluster.with_kube(main)
     steps = () if is_true(found.view.status, Condition.FINISHED) else chain(seen)
     if wants_json:
         typer.echo(json.dumps({"sweep": f"{where}/{name}", "at": int(time.time()), **as_dict(steps)}, indent=2))

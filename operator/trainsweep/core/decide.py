@@ -15,6 +15,7 @@ from trainsweep.core import deadlines
 from trainsweep.core.deletion import delete
 from trainsweep.core.draft import Draft, find_condition, is_true
 from trainsweep.core.launch import class_of, class_total_limit, first_start, launch
+from trainsweep.core.line import keep_place, may_start
 from trainsweep.core.model import (
     FINALIZER,
     DeleteHold,
@@ -74,6 +75,7 @@ def decide(observed: Observed, now: float) -> Plan:
     refused = find_condition(draft.status, Condition.ADMITTED)
     if refused is not None and refused.reason == Reason.INVALID_SPEC:
         draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
+    keep_place(draft, spec)
     if attempt.ended_at is None:
         watch(draft, spec)
     if draft.status.attempts[-1].ended_at is not None and draft.status.attempts[-1].settled_at is None:
@@ -118,12 +120,14 @@ def _next_attempt(draft: Draft, spec: TrainSweepSpec | None, problem: str) -> No
         if spec is not None or draft.observed.class_error:
             draft.wake(draft.now + CLASS_RETRY_SECONDS)
         return
-    draft.set(pending=None)
     again = to_seconds(draft.status.deadlines.retry) if draft.attempt else None
     if again is not None and draft.now < again and not _asked_to_go_on(draft):
         if find_condition(draft.status, Condition.STALLED):
             draft.state(Reason.RETRYING, "The next attempt follows.")
+        draft.set(pending=None)
         draft.wake(again)
+        return
+    if not may_start(draft, spec):
         return
     launch(draft, spec, draft.status.attempt + 1)
 
@@ -155,7 +159,7 @@ def _stay_suspended(draft: Draft) -> None:
     done = f"{draft.status.trials.summary} trials are done; " if draft.attempt is not None else ""
     if not is_true(draft.before, Condition.SUSPENDED):
         draft.event(Reason.SUSPENDED, "Suspended: nothing runs and nothing is held.")
-    draft.set(pending=None)
+    draft.set(pending=None, line=None)
     draft.suspended(f"{done}spec.suspend is true: set it to false to go on with attempt {draft.status.attempt + 1}.")
     if isinstance(draft.observed.hold, HoldView):
         draft.after.append(DeleteHold(draft.observed.hold.name))

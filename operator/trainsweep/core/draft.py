@@ -181,6 +181,7 @@ def _meaning(status: TrainSweepStatus) -> tuple[Any, ...]:
         status.checkpoints.receipt_digest,
         status.checkpoints.verified,
         status.finished_at,
+        status.line,
         tuple(
             (c.type, c.status, _PASSING.get(c.reason, c.reason))
             for c in status.conditions

@@ -134,6 +134,26 @@ class HoldView:
     uid: str
 
 
+@dataclass(frozen=True)
+class InLine:
+    """Another sweep of the class, as a list shows it."""
+
+    name: str
+    """namespace/name."""
+    namespace: str
+    uid: str
+    ticket: int = 0
+    """The last one drawn; 0 where it has drawn none."""
+    gpus: int = 0
+    waits: bool = False
+    """It waits with its ticket."""
+    holds: bool = False
+    """It has its GPUs: launched, and not let go."""
+    undecided: bool = False
+    """It may be before us, but has drawn no ticket yet."""
+    gpu_seconds: int = 0
+
+
 class Proof(StrEnum):
     """Result of the second look."""
 
@@ -228,6 +248,8 @@ class Observed:
     """What the API server said when it refused (403, 422) our last try to create or patch; "" after a success."""
     situation: Situation | None = None
     """The raw objects of a live attempt and what explains a wait; None where there is no live attempt."""
+    line: tuple[InLine, ...] | Unreadable | None = None
+    """The other sweeps of the class, listed in this pass; None where the class counts nothing over its sweeps."""
     last_status_write: float | None = None
     """When this process last wrote the sweep's status; None after a restart."""
 

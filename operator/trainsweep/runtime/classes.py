@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from trainsweep.core.model import ClassView, SweepView
 from trainsweep.runtime.kube import SWEEP_CLASS, Denied, Kube, Object
@@ -38,16 +40,28 @@ class Classes:
         except Denied as error:
             return None, f"the operator may not list TrainSweepClasses ({error.message}): install its ClusterRole"
         launched = bool(sweep.status.run)
-        name = (sweep.status.resolved.class_name if launched else "") or text(sweep.spec.get("className"), 63)
+        name = _said(launched, sweep.status.resolved.class_name, sweep.spec)
         if name:
             found = known.get(name)
             if found is None:
                 return None, f"TrainSweepClass {name} does not exist: create it, or name another in spec.className"
             return class_view(found)
-        marked = sorted(n for n, body in known.items() if is_default_class(body))
+        marked = _marked(known)
         if len(marked) > 1:
             return None, f"several TrainSweepClasses are marked as default ({', '.join(marked)}): set spec.className"
         return class_view(known[marked[0]]) if marked else (None, "")
+
+    async def name_of(self, body: Mapping[str, Any]) -> str:
+        """Name of the class that a listed sweep has or would get, "" where it would get none.
+
+        Raises:
+            KubeError: where the classes could not be read.
+        """
+        status = mapping(body.get("status"))
+        resolved = text(mapping(status.get("resolved")).get("className"), 63)
+        name = _said(bool(status.get("run")), resolved, mapping(body.get("spec")))
+        marked = [] if name else _marked(await self._all())
+        return name or (marked[0] if len(marked) == 1 else "")
 
     async def _all(self) -> dict[str, Object]:
         async with self._lock:
@@ -68,3 +82,11 @@ class Classes:
                     raise
                 self._known = known
             return self._known
+
+
+def _said(launched: bool, resolved: str, spec: Mapping[str, Any]) -> str:
+    return (resolved if launched else "") or text(spec.get("className"), 63)
+
+
+def _marked(known: Mapping[str, Object]) -> list[str]:
+    return sorted(name for name, body in known.items() if is_default_class(body))

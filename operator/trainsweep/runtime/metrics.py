@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter as Count
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -49,7 +47,45 @@ class Metrics:
         self.look_bytes = Counter(
             "trainsweep_verification_bytes_total", "Bytes read to compute checksums.", registry=self.registry
         )
-        self.sweeps = Gauge("trainsweep_sweeps", "Sweeps by state, as last seen.", ["state"], registry=self.registry)
+        self.sweeps = Gauge(
+            "trainsweep_sweeps", "Sweeps by state and class, as last seen.", ["state", "class"], registry=self.registry
+        )
+        self.pending = Gauge(
+            "trainsweep_pending_sweeps",
+            "Sweeps that wait, by the lowest layer that is not satisfied.",
+            ["layer"],
+            registry=self.registry,
+        )
+        self.pending_seconds = Counter(
+            "trainsweep_pending_seconds_total",
+            "Seconds that sweeps waited, by layer.",
+            ["layer"],
+            registry=self.registry,
+        )
+        self.gpu_seconds = Counter(
+            "trainsweep_gpu_seconds_total",
+            "GPU-seconds that sweeps used, as their statuses count them.",
+            ["namespace", "class"],
+            registry=self.registry,
+        )
+        self.attempts = Counter(
+            "trainsweep_attempts_ended_total",
+            "Attempts that ended, by class of end.",
+            ["class", "end"],
+            registry=self.registry,
+        )
+        self.finished = Counter(
+            "trainsweep_sweeps_finished_total",
+            "Sweeps that ended, by reason.",
+            ["class", "reason"],
+            registry=self.registry,
+        )
+        self.budget_used = Gauge(
+            "trainsweep_budget_used_ratio",
+            "Used share of the GPU-hours that a live sweep may use, where something bounds them.",
+            ["namespace", "sweep"],
+            registry=self.registry,
+        )
         self.orphans = Counter(
             "trainsweep_orphans_removed_total", "Holds removed without a sweep.", registry=self.registry
         )
@@ -61,12 +97,6 @@ class Metrics:
     def api_call(self, verb: str, resource: str, outcome: str) -> None:
         """One API call."""
         self.api_calls.labels(verb, resource, outcome).inc()
-
-    def states(self, by_sweep: Mapping[Any, str]) -> None:
-        """The state of every known sweep."""
-        self.sweeps.clear()
-        for state, number in Count(by_sweep.values()).items():
-            self.sweeps.labels(state).set(number)
 
     def text(self) -> bytes:
         """The exposition."""

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from trainsweep.api.conditions import Condition
 from trainsweep.contract import labels
 from trainsweep.contract.layout import attempt_id
+from trainsweep.core.draft import is_true
 from trainsweep.core.model import (
+    ClassView,
     ClusterView,
     HoldView,
+    InLine,
     Observed,
     PodView,
     RayJobView,
@@ -40,6 +44,7 @@ from trainsweep.runtime.kube import (
     NotFound,
     Object,
 )
+from trainsweep.runtime.line import others_in_line
 from trainsweep.runtime.looks import NOT_ASKED, Looks
 from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.pod_views import pod_view
@@ -63,10 +68,13 @@ class Observer:
         memory: Memory,
         kuberay: KubeRay,
         now: Callable[[], float] = time.time,
+        namespaces: Sequence[str] = (),
     ) -> None:
         self._kube, self._classes, self._looks, self._memory = kube, classes, looks, memory
         self._kuberay = kuberay
         self._waiting = Waiting(kube, now)
+        self.namespaces = namespaces
+        """Those that are served: the line of a class is counted in them. Empty: all."""
 
     async def observe(self, key: SweepKey) -> Observed | None:
         """What decide() needs to know, or None where the sweep is gone.
@@ -134,9 +142,21 @@ class Observer:
             store=store,
             kuberay=self._kuberay,
             situation=situation,
+            line=await self._line(sweep, sweep_class),
             refusal=self._memory.refusals.get(key, ""),
             last_status_write=self._memory.status_written.get(key),
         )
+
+    async def _line(self, sweep: SweepView, found: ClassView | None) -> tuple[InLine, ...] | Unreadable | None:
+        """The other sweeps of the class, only where it counts over them and this sweep may be about to launch."""
+        last = sweep.status.attempts[-1] if sweep.status.attempts else None
+        done = is_true(sweep.status, Condition.FINISHED) or sweep.deletion_requested_at is not None
+        if found is None or done or (last is not None and last.gone_at is None) or sweep.spec.get("suspend") is True:
+            return None
+        limits = found.spec.limits
+        if limits.gpus is None and limits.gpu_hours is None:
+            return None
+        return await others_in_line(self._kube, self._classes, self.namespaces, sweep, found.name)
 
     async def _child(self, kind: Kind, name: str, namespace: str) -> Object | Unreadable | None:
         try:

@@ -25,6 +25,7 @@ from trainsweep.runtime.glance import Glances
 from trainsweep.runtime.keys import SweepKey, child_key, sweep_key
 from trainsweep.runtime.kube import RAY_CLUSTER, RAY_JOB, SWEEP, SWEEP_CLASS, Kind
 from trainsweep.runtime.kube_client import KubeClient, load_configuration
+from trainsweep.runtime.ledger import Ledger
 from trainsweep.runtime.looks import Looks
 from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.metrics import Metrics
@@ -158,14 +159,24 @@ class Process:
         self.classes = Classes(kube)
         self.looks = Looks(self.queue.add, metrics, look_seconds=settings.look)
         self.ready = False
-        metrics.before = lambda: metrics.states(self.memory.states)
+        self.ledger = Ledger(metrics)
+        metrics.before = self.ledger.expose
         metrics.gauge("trainsweep_queue_depth", "Sweeps that wait for a worker.", lambda: float(len(self.queue)))
         metrics.gauge("trainsweep_queue_delayed", "Sweeps with a wake-up ahead.", lambda: float(self.queue.delayed))
+        metrics.gauge(
+            "trainsweep_queue_oldest_seconds", "How long the oldest ready sweep waits for a worker.", self._oldest
+        )
         metrics.gauge(
             "trainsweep_api_last_success_age_seconds",
             "Seconds since the API server last answered.",
             lambda: time.monotonic() - kube.last_success,
         )
+
+    def _oldest(self) -> float:
+        try:
+            return self.queue.oldest_wait()
+        except RuntimeError:
+            return 0.0  # no loop runs
 
     def alive(self) -> str:
         """What is wrong with the work, for the liveness probe."""
@@ -197,6 +208,7 @@ class Process:
         )
         spaces = self.settings.namespaces
         orphans = Orphans(self.kube, spaces)
+        observer.namespaces, reconciler.ledger = spaces, self.ledger
 
         async def compare() -> None:
             await resync(self.kube, spaces, self.looks.keys() | set(self.memory.states), self.queue.add)

@@ -12,6 +12,7 @@ from trainsweep.core.model import Observed, Plan
 from trainsweep.runtime.apply import RefusedError
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.kube import Conflict, KubeError, Unavailable
+from trainsweep.runtime.ledger import Ledger
 from trainsweep.runtime.looks import Looks
 from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.metrics import Metrics
@@ -47,6 +48,8 @@ class Reconciler:
         self._glance = glance
         self._observe, self._decide, self._apply = observe, decide, apply
         self._queue, self._looks, self._memory, self._metrics, self._now = queue, looks, memory, metrics, now
+        self.ledger = Ledger(metrics, now)
+        """What the passes add up to; one that is exposed is put in its place."""
 
     async def reconcile(self, key: SweepKey) -> None:
         """One pass. Never raises but for cancellation."""
@@ -92,6 +95,8 @@ class Reconciler:
             return "internal"
         self._memory.conflicts.pop(key, None)
         self._memory.states[key] = _state(observed, plan)
+        for waiting in self.ledger.saw(key, observed, plan):
+            self._queue.add(waiting)
         self._queue.succeeded(key)
         if plan.wake_at is not None:
             self._queue.add_after(key, max(plan.wake_at - self._now(), SOON))
@@ -113,6 +118,8 @@ class Reconciler:
         self._queue.drop(key)
         self._looks.forget(key)
         self._memory.forget(key)
+        for waiting in self.ledger.forget(key):
+            self._queue.add(waiting)
 
     def _conflict(self, key: SweepKey, error: Conflict) -> str:
         """Somebody else wrote: look again at once, with patience only when it goes on."""

@@ -132,8 +132,8 @@ def test_a_cluster_that_never_starts_ends_by_the_startup_deadline_with_the_pods_
     body = world.submit(sweep("no-nodes", **spec))
     # A measured value: it is written with the next status, at most 30 s after the last one.
     found = world.until(lambda: (world.sweep(body).get("status") or {}).get("pending"), "pending says why")
-    assert (found["layer"], found["reason"]) == ("Placement", "Unschedulable")
+    assert (found["layer"], found["reason"]) == ("Placement", "InsufficientResources")
     done = world.ended(body)
     assert condition(done, "Succeeded")["reason"] == "StartupDeadlineExceeded"
-    assert "0/3 nodes are available" in condition(done, "Succeeded")["message"]
+    assert "0 of 3 nodes fit: 3 without enough nvidia.com/gpu" in condition(done, "Succeeded")["message"]
     assert world.runs(body) == []

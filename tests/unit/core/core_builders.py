@@ -28,6 +28,7 @@ from trainsweep.core.model import (
     ClassView,
     ClusterView,
     HoldView,
+    InLine,
     Observed,
     Plan,
     PodView,
@@ -99,6 +100,7 @@ class Stage:
     settling: bool = False
     refusal: str = ""
     situation: Situation | None = None
+    line: tuple[InLine, ...] | Unreadable | None = None
     written_at: float | None = None
     generation: int = 1
 
@@ -125,6 +127,7 @@ class Stage:
             hold=self.hold,
             store=StoreView(self.progress, self.end, self.settlement, self.settling),
             situation=self.situation or Situation(self.now, self.status, self.refusal),
+            line=self.line,
             refusal=self.refusal,
             last_status_write=self.written_at,
         )

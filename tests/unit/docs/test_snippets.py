@@ -94,3 +94,17 @@ def test_sweeps_in_the_pages_are_admitted(page: str):
         )
         spec = resolve(item["spec"], class_spec)
         assert check_class(spec, item["spec"], class_spec, "team-a") == []
+
+
+def test_the_class_for_platform_teams_admits_a_plain_sweep():
+    text = (ROOT / "docs/howto/platform-teams.md").read_text(encoding="utf-8")
+    (document,) = parse("class.yaml", block(text, "class: gpu-a10g", "yaml").encode())
+    found = TrainSweepClassSpec.model_validate(document.value["spec"])
+    spec = {
+        "objective": {"metric": "loss", "mode": "Minimize"},
+        "search": {"algorithm": {"random": {}}, "parameters": [{"name": "lr", "float": {"min": 1e-5, "max": 0.1}}]},
+        "trials": {"count": 4},
+        "training": {"entrypoint": "train:loop", "image": "registry.example/ml/train:1"},
+        "storage": {"uri": "s3://example-training/team-a"},
+    }
+    assert [str(p) for p in check_class(resolve(spec, found), spec, found, "team-a")] == []

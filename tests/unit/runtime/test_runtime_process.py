@@ -47,8 +47,8 @@ async def test_probes_tell_what_is_wrong_and_metrics_are_exposed() -> None:
     wrong = {"alive": "", "ready": "not yet"}
     metrics = Metrics()
     metrics.api_call("GET", "pods", "ok")
-    states = {"a": "Running", "b": "Running"}
-    metrics.before = lambda: metrics.states(states)
+    states = {"Running": 2.0}
+    metrics.before = lambda: [metrics.sweeps.labels(state, "gpu").set(n) for state, n in states.items()]
     metrics.gauge("trainsweep_queue_depth", "x", lambda: 4.0)
     app = probes.application(metrics, lambda: wrong["alive"], lambda: wrong["ready"])
     runner, port = await probes.serve(app, 0)
@@ -66,13 +66,12 @@ async def test_probes_tell_what_is_wrong_and_metrics_are_exposed() -> None:
         assert await get("/healthz") == (503, "stuck")
         status, text = await get("/metrics")
         assert status == 200
-        assert 'trainsweep_sweeps{state="Running"} 2.0' in text
+        assert 'trainsweep_sweeps{class="gpu",state="Running"} 2.0' in text
         assert 'trainsweep_api_calls_total{outcome="ok",resource="pods",verb="GET"} 1.0' in text
         assert "trainsweep_queue_depth 4.0" in text
-        states["b"] = "Completed"
+        states["Running"] = 1.0
         _, text = await get("/metrics")
-        assert 'trainsweep_sweeps{state="Completed"} 1.0' in text
-        assert 'trainsweep_sweeps{state="Running"} 1.0' in text
+        assert 'trainsweep_sweeps{class="gpu",state="Running"} 1.0' in text
     finally:
         await runner.cleanup()
         await asyncio.sleep(0)
