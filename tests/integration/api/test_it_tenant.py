@@ -36,7 +36,7 @@ RBAC = Path(__file__).parents[3] / "manifests/default/rbac.yaml"
 SPACE = "tenants"
 JANE = ("--as=jane", "--as-group=system:authenticated")
 CLASS: dict[str, Any] = {
-    "storage": {"allowedPrefixes": ["s3://ml/{namespace}"]},
+    "storage": {"allowedPrefixes": ["s3://ml-runs/{namespace}"]},
     "allowed": {"serviceAccounts": ["trainer"], "queues": ["team-a"], "priorityClasses": [], "nodeSelectorKeys": []},
     "limits": {"trials": 8, "gpus": 4},
 }
@@ -46,7 +46,7 @@ SPEC: dict[str, Any] = {
     "search": {"algorithm": {"random": {}}, "parameters": [{"name": "lr", "float": {"min": 1e-5, "max": 0.1}}]},
     "trials": {"count": 4, "maxConcurrent": 2},
     "training": {"entrypoint": "train:loop", "image": "registry.example/train:1"},
-    "storage": {"uri": "s3://ml/tenants", "serviceAccountName": "trainer"},
+    "storage": {"uri": "s3://ml-runs/tenants", "serviceAccountName": "trainer"},
 }
 Kubectl = Callable[..., str]
 
@@ -125,26 +125,31 @@ def test_a_tenant_runs_changes_and_deletes_sweeps(control_plane: Cluster, jane: 
     jane("delete", "trainsweep", "mine", "--wait=false")
 
 
-@pytest.mark.parametrize("verb", ["patch", "delete", "create"])
+@pytest.mark.parametrize("verb", ["update", "delete", "create"])
 def test_a_tenant_cannot_raise_a_ceiling_of_a_class(jane: Kubectl, verb: str) -> None:
     arguments = {
-        "patch": ("patch", "trainsweepclass", "tenants", "--type=merge", "-p", '{"spec":{"limits":{"gpus":1000}}}'),
+        "update": ("replace", "--raw=/apis/trainsweep.io/v1alpha1/trainsweepclasses/tenants", "-f", "-"),
         "delete": ("delete", "trainsweepclass", "tenants"),
         "create": ("create", "-f", "-"),
     }[verb]
     own = {"apiVersion": "trainsweep.io/v1alpha1", "kind": "TrainSweepClass", "metadata": {"name": "own"}, "spec": {}}
-    told = refused(jane, *arguments, stdin=json.dumps(own) if verb == "create" else None)
+    told = refused(jane, *arguments, stdin=None if verb == "delete" else json.dumps(own))
     assert f'User "jane" cannot {verb} resource "trainsweepclasses" in API group "trainsweep.io"' in told
 
 
 def test_a_tenant_cannot_write_a_status(jane: Kubectl) -> None:
     jane("create", "-f", "-", stdin=sweep("status"))
     told = refused(
-        jane, "patch", "trainsweep", "status", "--subresource=status", "--type=merge", "-p", '{"status":{"attempt":0}}'
+        jane,
+        "replace",
+        f"--raw=/apis/trainsweep.io/v1alpha1/namespaces/{SPACE}/trainsweeps/status/status",
+        "-f",
+        "-",
+        stdin=sweep("status"),
     )
-    assert 'User "jane" cannot patch resource "trainsweeps/status"' in told
+    assert 'User "jane" cannot update resource "trainsweeps/status"' in told
     # Through the object itself a status is left out, silently, as with every status subresource.
-    jane("patch", "trainsweep", "status", "--type=merge", "-p", '{"status":{"runURI":"s3://ml/team-b"}}')
+    jane("patch", "trainsweep", "status", "--type=merge", "-p", '{"status":{"runURI":"s3://ml-runs/team-b"}}')
     assert "team-b" not in jane("get", "trainsweep", "status", "-o", "json")
 
 
@@ -160,7 +165,7 @@ def test_a_tenant_cannot_delete_a_held_rayjob_or_its_hold(jane: Kubectl, what: s
 HOST_PATH = {"spec": {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}}
 OUTSIDE: dict[str, tuple[dict[str, Any], str, str]] = {
     "service-account": (
-        {"storage": {"uri": "s3://ml/tenants", "serviceAccountName": "admin"}},
+        {"storage": {"uri": "s3://ml-runs/tenants", "serviceAccountName": "admin"}},
         "NotAllowed",
         "spec.storage.serviceAccountName: ServiceAccount admin is not allowed by the class",
     ),
@@ -178,7 +183,7 @@ OUTSIDE: dict[str, tuple[dict[str, Any], str, str]] = {
               "spec.cluster.head.nodeSelector"),
     "host-path": ({"cluster": {"head": {"podTemplate": HOST_PATH}}}, "NotAllowed",
                   "spec.cluster.head.podTemplate.spec.volumes[0].hostPath"),
-    "prefix": ({"storage": {"uri": "s3://ml/team-b"}}, "StorageNotAllowed", "s3://ml/tenants"),
+    "prefix": ({"storage": {"uri": "s3://ml-runs/team-b"}}, "StorageNotAllowed", "s3://ml-runs/tenants"),
     "trials": ({"trials": {"count": 9}}, "LimitExceeded", "lower it to at most 8"),
 }  # fmt: skip
 

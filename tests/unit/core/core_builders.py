@@ -100,7 +100,7 @@ class Stage:
     settling: bool = False
     refusal: str = ""
     situation: Situation | None = None
-    line: tuple[InLine, ...] | Unreadable | None = None
+    line: tuple[InLine, ...] | Unreadable | None = ()
     written_at: float | None = None
     generation: int = 1
 
