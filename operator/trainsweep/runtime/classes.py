@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from trainsweep.core.model import ClassView, SweepView
 from trainsweep.runtime.kube import SWEEP_CLASS, Denied, Kube, Object
@@ -51,7 +49,7 @@ class Classes:
             return None, f"several TrainSweepClasses are marked as default ({', '.join(marked)}): set spec.className"
         return class_view(known[marked[0]]) if marked else (None, "")
 
-    async def name_of(self, body: Mapping[str, Any]) -> str:
+    async def name_of(self, body: Object) -> str:
         """Name of the class that a listed sweep has or would get, "" where it would get none.
 
         Raises:
@@ -59,7 +57,7 @@ class Classes:
         """
         status = mapping(body.get("status"))
         resolved = text(mapping(status.get("resolved")).get("className"), 63)
-        name = _said(bool(status.get("run")), resolved, mapping(body.get("spec")))
+        name = _said(bool(status.get("run")), resolved, body.get("spec"))
         marked = [] if name else _marked(await self._all())
         return name or (marked[0] if len(marked) == 1 else "")
 
@@ -84,9 +82,9 @@ class Classes:
             return self._known
 
 
-def _said(launched: bool, resolved: str, spec: Mapping[str, Any]) -> str:
-    return (resolved if launched else "") or text(spec.get("className"), 63)
+def _said(launched: bool, resolved: str, spec: object) -> str:
+    return (resolved if launched else "") or text(mapping(spec).get("className"), 63)
 
 
-def _marked(known: Mapping[str, Object]) -> list[str]:
+def _marked(known: dict[str, Object]) -> list[str]:
     return sorted(name for name, body in known.items() if is_default_class(body))
