@@ -68,6 +68,14 @@ bench-search: venv ## search through our proposals against Optuna itself: equal 
 test-restore: venv ## twelve kills of one sweep, restored each time
 	$(PY) -m tests.restore.run
 
+.PHONY: simulate
+simulate: venv ## ten thousand lives of a sweep among faults (SEEDS=n, SEED=k tells one, FROM=k)
+	SEEDS="$(SEEDS)" SEED="$(SEED)" FROM="$(FROM)" $(PY) -m tests.simulation.run $(if $(WRITE),--write "$(WRITE)")
+
+.PHONY: mutants
+mutants: venv ## faults put in on purpose: the fixed list, then random ones (SEEDS=n, PART=fixed|random, MINUTES=n a slice)
+	SEEDS="$(SEEDS)" PART="$(PART)" MINUTES="$(MINUTES)" $(PY) -m tests.mutants.run
+
 .PHONY: test
 test: venv ## every layer, on a real Kubernetes
 	$(PY) .ci/test.py

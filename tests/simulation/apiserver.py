@@ -12,7 +12,7 @@ from typing import Any
 from trainsweep.core.times import to_text
 from trainsweep.runtime.kube import POD, SWEEP, Conflict, Invalid, Kind, NotFound, Object
 
-FOREGROUND = "foregroundDeletion"
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 def merged(target: Any, patch: Any) -> Any:
@@ -34,7 +34,8 @@ class Server:
     def __init__(self, now: Callable[[], float], changed: Callable[[str, Object | None, Object | None], None]) -> None:
         self._now, self._changed = now, changed
         self._objects: dict[tuple[str, str], Object] = {}
-        self._versions, self._uids = itertools.count(1), itertools.count(1)
+        self._uids = itertools.count(1)
+        self.version = self.compacted = 0
 
     # ------------------------------------------------------------------ reading
 
@@ -61,6 +62,23 @@ class Server:
             if plural == kind.plural and wanted.items() <= (body["metadata"].get("labels") or {}).items()
         ]
 
+    def page(self, kind: Kind, selector: str = "", limit: int = 0, token: str = "") -> tuple[list[Object], str]:
+        """One page in the order of names; a token whose version was compacted meanwhile is answered with 410."""
+        found = sorted(self.selected(kind, selector), key=lambda o: str(o["metadata"]["name"]))
+        if token:
+            version, _, last = token.partition("/")
+            if int(version) < self.compacted:
+                raise NotFound("The provided continue parameter is too old")
+            found = [o for o in found if o["metadata"]["name"] > last]
+        if not limit or len(found) <= limit:
+            return found, ""
+        page = found[:limit]
+        return page, f"{self.version}/{page[-1]['metadata']['name']}"
+
+    def compact(self) -> None:
+        """Forgets the past: what refers to it expires."""
+        self.compacted = self.version + 1
+
     # ------------------------------------------------------------------ writing
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Object:
@@ -71,7 +89,7 @@ class Server:
             **body["metadata"],
             "namespace": "team",
             "uid": f"{next(self._uids):08x}-0000-4000-8000-000000000000",
-            "resourceVersion": str(next(self._versions)),
+            "resourceVersion": self._next(),
             "generation": 1,
             "creationTimestamp": to_text(self._now()),
         }
@@ -82,9 +100,16 @@ class Server:
         self._changed(kind.plural, None, made)
         return made
 
-    def patch(self, kind: Kind, name: str, patch: Mapping[str, Any]) -> Object:
+    def patch_status(self, kind: Kind, name: str, status: Mapping[str, Any]) -> Object:
+        """A merge patch through the status subresource."""
         before = self.get(kind, name)
-        self._check(before, patch.get("metadata") or {})
+        return self._store(kind.plural, before, merged(before, {"status": status}))
+
+    def patch(self, kind: Kind, name: str, patch: Mapping[str, Any]) -> Object:
+        """A merge patch of the object; the status is not reached from here."""
+        before = self.get(kind, name)
+        patch = {k: v for k, v in patch.items() if k != "status"}
+        self.check(before, patch.get("metadata") or {})
         after = merged(before, patch)
         if "spec" in patch and after["spec"] != before["spec"]:
             after["metadata"] = {**after["metadata"], "generation": before["metadata"]["generation"] + 1}
@@ -95,16 +120,19 @@ class Server:
 
     def put_status(self, kind: Kind, name: str, body: Mapping[str, Any]) -> Object:
         before = self.get(kind, name)
-        self._check(before, body["metadata"])
+        if not body["metadata"].get("resourceVersion"):
+            raise Invalid("metadata.resourceVersion: must be specified for an update")
+        self.check(before, body["metadata"])
         return self._store(kind.plural, before, {**before, "status": body["status"]})
 
-    def delete(self, kind: Kind, name: str, *, uid: str = "", foreground: bool = False) -> None:
+    def delete(self, kind: Kind, name: str, *, uid: str = "", policy: str = "Background") -> None:
         before = self.get(kind, name)
-        self._check(before, {"uid": uid})
+        self.check(before, {"uid": uid})
         meta = dict(before["metadata"])
         finalizers = list(meta.get("finalizers") or ())
-        if foreground and FOREGROUND not in finalizers:
-            finalizers.append(FOREGROUND)
+        ours = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(policy)
+        if ours is not None and ours not in finalizers:
+            finalizers.append(ours)
             meta["finalizers"] = finalizers
         if kind is POD or finalizers:
             if not meta.get("deletionTimestamp"):
@@ -120,8 +148,12 @@ class Server:
         if before is not None:
             self._changed(kind.plural, before, None)
 
+    def _next(self) -> str:
+        self.version += 1
+        return str(self.version)
+
     @staticmethod
-    def _check(found: Object, meta: Mapping[str, Any]) -> None:
+    def check(found: Object, meta: Mapping[str, Any]) -> None:
         for field in ("uid", "resourceVersion"):
             if meta.get(field) and meta[field] != found["metadata"][field]:
                 raise Conflict(f"precondition failed: {field}")
@@ -133,7 +165,7 @@ class Server:
             "metadata": {**before["metadata"], "resourceVersion": ""},
         }:
             return before
-        after = {**after, "metadata": {**after["metadata"], "resourceVersion": str(next(self._versions))}}
+        after = {**after, "metadata": {**after["metadata"], "resourceVersion": self._next()}}
         meta = after["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and plural != POD.plural:
             del self._objects[plural, name]
@@ -155,6 +187,10 @@ class Server:
         kinds = {o["kind"]: _kind(o) for o in self._objects.values()}
         busy = False
         for body in list(self._objects.values()):
+            if ORPHAN in (body["metadata"].get("finalizers") or ()) and self._alive(body):
+                self._orphan(body, kinds)
+                busy = True
+        for body in list(self._objects.values()):
             meta = body["metadata"]
             refs = meta.get("ownerReferences") or []
             if refs and not meta.get("deletionTimestamp") and self._alive(body):
@@ -166,6 +202,17 @@ class Server:
                 self._store(kinds[body["kind"]].plural, body, {**body, "metadata": {**meta, "finalizers": left}})
                 busy = True
         return busy
+
+    def _orphan(self, owner: Object, kinds: dict[str, Kind]) -> None:
+        """Dependents lose their reference to the owner, and then it loses the finalizer."""
+        uid = owner["metadata"]["uid"]
+        for body in list(self._objects.values()):
+            refs = body["metadata"].get("ownerReferences") or []
+            left = [ref for ref in refs if ref["uid"] != uid]
+            if len(left) < len(refs):
+                self._store(kinds[body["kind"]].plural, body, _with(body, ownerReferences=left))
+        left = [f for f in owner["metadata"]["finalizers"] if f != ORPHAN]
+        self._store(kinds[owner["kind"]].plural, owner, _with(owner, finalizers=left))
 
     def _alive(self, body: Object) -> bool:
         return self._objects.get((_kind(body).plural, body["metadata"]["name"])) is body
@@ -195,8 +242,12 @@ class Server:
                 for o in self._objects.values()
                 for ref in o["metadata"].get("ownerReferences") or ()
             )
-            self.delete(kind, meta["name"], foreground=bool(waiting) and has_dependents)
+            self.delete(kind, meta["name"], policy="Foreground" if waiting and has_dependents else "Background")
         return True
+
+
+def _with(body: Object, **meta: Any) -> Object:
+    return {**body, "metadata": {**body["metadata"], **meta}}
 
 
 _KINDS: dict[str, Kind] = {}

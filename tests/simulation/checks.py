@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.faults import CONFLICT, LATE
 from tests.simulation.kuberay import attempt_of, live
 from trainsweep.contract import labels
 from trainsweep.contract.documents import Control, Outcome
-from trainsweep.core.model import FINALIZER
+from trainsweep.core.model import FINALIZER, EnsureHold, Observed, Plan, RayJobView, RepairHoldReference
 from trainsweep.core.times import to_seconds
 from trainsweep.runtime.kube import EVENT, HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Kind, Object
+from trainsweep.runtime.resync import ORPHAN_SECONDS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -43,11 +45,15 @@ class Checks:
         self._latched: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, tuple[int, dict[str, int]]] = {}
         self._suspensions: dict[str, set[int]] = {}
+        self.gone: dict[str, float] = {}
+        """When a sweep has vanished, by uid."""
         self.quiet = False
         """At rest: any write is a violation."""
 
     def fail(self, rule: str, message: str) -> None:
-        raise Violation(f"{rule}: {message}")
+        trouble = Violation(f"{rule}: {message}")
+        self.world.clock.fail(trouble)
+        raise trouble
 
     # ------------------------------------------------------------------ writes of the operator
 
@@ -59,6 +65,7 @@ class Checks:
     def on_create(self, kind: Kind, body: Mapping[str, Any]) -> None:
         if kind is EVENT:
             self._written("create", kind.plural)
+            self._event(body)
             return
         sweep = self.world.sweep()
         name = body["metadata"]["name"]
@@ -82,11 +89,49 @@ class Checks:
             if hold is not None and owners["TrainSweepHold"] != hold["metadata"]["uid"]:
                 self.fail("write-ahead", "a RayJob that another hold owns")
 
+        elif kind is HOLD:
+            attempts = ((sweep or {}).get("status") or {}).get("attempts", [])
+            if not attempts or f"{attempts[-1]['rayJob']}-hold" != name:
+                self.fail("write-ahead", f"hold {name} is made before its attempt is recorded")
+
+    def _event(self, body: Mapping[str, Any]) -> None:
+        """Events come last: what they tell has happened."""
+        sweep = self.world.sweep()
+        if sweep is None or sweep["metadata"]["uid"] != body["involvedObject"]["uid"]:
+            return
+        if body["reason"] == "Starting":
+            name = body["message"].split()[-1].rstrip(".")
+            attempts = (sweep.get("status") or {}).get("attempts", [])
+            if not any(a["rayJob"] == name for a in attempts):
+                self.fail("events", f"{body['message']!r} is told before it is recorded")
+            excused = self.world.faults.hit["create rayjobs", CONFLICT] or self.world.faults.made[LATE]
+            if name not in self.jobs_made and not excused:
+                self.fail("events", f"{body['message']!r} is told before it is done")
+
+    def on_plan(self, observed: Observed, plan: Plan) -> None:
+        """While an attempt is live a missing hold is made again."""
+        attempt = observed.sweep.status.attempts[-1] if observed.sweep.status.attempts else None
+        job = observed.ray_job
+        if attempt is None or attempt.ended_at is not None or not isinstance(job, RayJobView) or job.deleting:
+            return
+        mine = attempt.ray_job_uid == job.uid and job.sweep_uid == observed.sweep.uid
+        ends = plan.status is not None and plan.status.attempts[-1].ended_at is not None
+        made = any(isinstance(a, (RepairHoldReference, EnsureHold)) for a in plan.actions)
+        if mine and observed.hold is None and not ends and not made:
+            self.fail("hold", f"the hold of {job.name} is gone, and nothing makes it again")
+
     def on_patch(self, kind: Kind, before: Object, body: Mapping[str, Any]) -> None:
         if kind is SWEEP:
             extra = set(body) - {"metadata"} or set(body["metadata"]) - {"uid", "resourceVersion", "finalizers"}
             if extra:
                 self.fail("I7", f"the sweep's {extra} is patched")
+            ours = {FINALIZER}
+            if set(before["metadata"].get("finalizers") or ()) - ours != set(body["metadata"]["finalizers"]) - ours:
+                self.fail("write-ahead", "a finalizer of somebody else is written over")
+        sweep = self.world.sweep()
+        whose = before["metadata"].get("labels", {}).get(labels.SWEEP_UID)
+        if kind is RAY_JOB and sweep is not None and whose != sweep["metadata"]["uid"]:
+            self.fail("I2", f"RayJob {before['metadata']['name']} of somebody else is patched")
         if kind is RAY_JOB and "spec" in body:
             spec = body["spec"]
             if set(spec) - {"ttlSecondsAfterFinished", "activeDeadlineSeconds"}:
@@ -106,6 +151,8 @@ class Checks:
         told = (control.attempt_id, control.verdict.receipt_digest)
         if control.verdict.result == "Persisted" and told not in self.world.store.proofs:
             self.fail("verdict", f"the driver is told that {told} is proven, and no look has found it so")
+        if control.verdict.result == "Missing" and told not in self.world.store.losses:
+            self.fail("verdict", f"the driver is told that {told} is missing, and no look has found it so")
 
     def on_delete(self, kind: Kind, before: Object) -> None:
         if kind is RAY_JOB:
@@ -119,13 +166,17 @@ class Checks:
 
     def on_written(self, kind: Kind, verb: str, before: Object, after: Object | None) -> None:
         self._written(verb, kind.plural)
-        if after is before and verb != "delete":
+        # What a late write or a second process has done already, a pass that could not know of it does again.
+        alone = not self.world.faults.made[LATE] and not self.world.faults.made["second-operator"]
+        if after is before and verb != "delete" and alone:
             self.fail("I6", f"{verb} of {kind.plural} changes nothing")
 
     # ------------------------------------------------------------------ releases
 
     def _may_release(self, job: Object, how: str) -> None:
         sweep, meta = self.world.sweep(), job["metadata"]
+        if self._orphaned(job):
+            return
         if sweep is None or meta["labels"].get(labels.SWEEP_UID) != sweep["metadata"]["uid"]:
             self.fail("I2", f"RayJob {meta['name']}: {how}, and it is another sweep's")
             return
@@ -144,6 +195,12 @@ class Checks:
         if self._had_nothing(attempt):
             return
         self._settled_truly(sweep, attempt, meta["name"], how)
+
+    def _orphaned(self, job: Object) -> bool:
+        """Its sweep is gone and nobody will ever settle it: it has ended, or has run on for an hour."""
+        gone = self.gone.get((job["metadata"].get("labels") or {}).get(labels.SWEEP_UID, ""))
+        ended = (job.get("status") or {}).get("jobDeploymentStatus") in ("Complete", "Failed")
+        return gone is not None and (ended or self.world.now >= gone + ORPHAN_SECONDS)
 
     def _had_nothing(self, attempt: Object) -> bool:
         """No driver of it had started, as far as the operator could see: there is nothing to settle."""
@@ -175,6 +232,8 @@ class Checks:
     def on_change(self, plural: str, before: Object | None, after: Object | None) -> None:
         if plural == SWEEP.plural and after is not None:
             self._sweep(before, after)
+        elif plural == SWEEP.plural and before is not None:
+            self.gone[before["metadata"]["uid"]] = self.world.now
         elif plural == RAY_JOB.plural and before is None and after is not None:
             meta = after["metadata"]
             self.jobs_made.setdefault(meta["name"], set()).add(meta["uid"])
@@ -198,6 +257,8 @@ class Checks:
             old_number, old_used = self._counts[uid]
             if number < old_number or any(used.get(k, 0) < v for k, v in old_used.items()):
                 self.fail("I3", f"counters went back: {old_number} {old_used} -> {number} {used}")
+            if number > old_number:
+                self._new_attempt(after)
             if number > old_number + 1:
                 self.fail("I3", f"attempt {number} follows {old_number}")
         for name, retry in (status.get("retries") or {}).items():
@@ -210,7 +271,13 @@ class Checks:
         reasons = {c["type"] for c in status.get("conditions", ())}
         if {"Reconciling", "Stalled"} <= reasons:
             self.fail("API", "Reconciling and Stalled at the same time")
+        self._adopted(after)
         self._proof(before, after)
+        newly = before is None or condition(before, "Suspended")[0] != "True"
+        if condition(after, "Suspended")[0] == "True" and newly:
+            held = [o for kind in (RAY_JOB, POD) for o in self.world.server.selected(kind, f"{labels.SWEEP_UID}={uid}")]
+            if any(o["kind"] == POD.kind or live(o) for o in held):
+                self.fail("suspend", "Suspended is said, and something still runs")
         if condition(after, "Finished")[0] == "True":
             said = condition(after, "Succeeded")
             if self._latched.setdefault(uid, said) != said:
@@ -219,6 +286,23 @@ class Checks:
                 self._finished(after, said)
         elif uid in self._latched:
             self.fail("I4", "Finished was True")
+
+    def _new_attempt(self, sweep: Object) -> None:
+        """What an attempt begins with."""
+        if FINALIZER not in (sweep["metadata"].get("finalizers") or ()):
+            self.fail("write-ahead", "an attempt is recorded before the finalizer")
+        if sweep["status"]["attempts"][-1].get("stopReason"):
+            self.fail("stop", f"a new attempt is told to stop: {sweep['status']['attempts'][-1]['stopReason']}")
+
+    def _adopted(self, sweep: Object) -> None:
+        """Only what carries our label is ours."""
+        uid = sweep["metadata"]["uid"]
+        attempts = (sweep.get("status") or {}).get("attempts", [])
+        seen = self.world.server.find(RAY_JOB, attempts[-1]["rayJob"]) if attempts else None
+        if seen is None or attempts[-1].get("rayJobUID") != seen["metadata"]["uid"]:
+            return
+        if seen["metadata"]["labels"].get(labels.SWEEP_UID) != uid:
+            self.fail("adopt", f"RayJob {attempts[-1]['rayJob']} of somebody else is taken for ours")
 
     def _suspended(self, uid: str, status: Object) -> int:
         """How many attempts have ended by a suspension: each may be followed by one that costs nothing."""
@@ -240,6 +324,12 @@ class Checks:
             self.fail("proof", f"{own} was proven and is now {said}")
 
     def _finished(self, sweep: Object, said: tuple[str, str]) -> None:
+        self.world.last_word = said[1]
+        status = sweep["status"]
+        if said[1] == "RetriesExhausted":
+            counter = status["retries"].get(status["attempts"][-1].get("endClass", "").lower())
+            if counter is not None and counter["used"] < counter["limit"]:
+                self.fail("I3", f"{said[1]} with {counter}")
         if said[0] != "True":
             return
         own = f"{sweep['status']['attempt']}-{self.world.uid8()}"

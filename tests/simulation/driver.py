@@ -37,6 +37,8 @@ class Behaviour:
     dies: str = ""
     """`waiting`: silently, waiting for its verdict; `told`: after it, before the last word; `head`: with its pod."""
     outcome: Outcome = Outcome.COMPLETED
+    says: str = ""
+    """What the end of its log says, which KubeRay copies."""
 
 
 @dataclass

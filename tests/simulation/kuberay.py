@@ -44,7 +44,7 @@ class KubeRay:
             self.wake(name, self.down_until - self.world.now + 0.1)
             return
         job = self.server.find(RAY_JOB, name)
-        if job is None:
+        if job is None or job["spec"].get("foreign"):
             return
         pause = self._deleting(job) if job["metadata"].get("deletionTimestamp") else self._reconcile(job)
         if pause is not None:
@@ -52,7 +52,7 @@ class KubeRay:
 
     def _status(self, job: Object, **changes: Any) -> Object:
         name = job["metadata"]["name"]
-        return self.server.patch(RAY_JOB, name, {"status": changes})
+        return self.server.patch_status(RAY_JOB, name, changes)
 
     def _deleting(self, job: Object) -> float | None:
         if JOB_FINALIZER in (job["metadata"].get("finalizers") or ()):
@@ -144,7 +144,9 @@ class KubeRay:
             return self._end(job, "Complete", jobStatus="SUCCEEDED")
         if driver.state == "STOPPED":
             return self._end(job, "Complete", jobStatus="STOPPED")
-        return self._end(job, "Failed", jobStatus="FAILED", reason="AppFailed", message="exit code 1")
+        return self._end(
+            job, "Failed", jobStatus="FAILED", reason="AppFailed", message=f"exit code 1 {driver.how.says}"
+        )
 
     def _end(self, job: Object, deployment: str, **changes: Any) -> float:
         self._status(job, jobDeploymentStatus=deployment, endTime=to_text(self.world.now), **changes)
@@ -231,7 +233,7 @@ class KubeRay:
             {"type": "HeadPodReady", "status": head[0], "reason": head[1]},
             {"type": "RayClusterProvisioned", "status": "True" if provisioned else "False", "reason": "X"},
         ]
-        self.server.patch(RAY_CLUSTER, cluster["metadata"]["name"], {"status": {"state": ready, "conditions": found}})
+        self.server.patch_status(RAY_CLUSTER, cluster["metadata"]["name"], {"state": ready, "conditions": found})
 
     # ------------------------------------------------------------------ pods
 
@@ -264,13 +266,18 @@ class KubeRay:
         pod = self.server.find(POD, name)
         if pod is None or pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") != "Pending":
             return
+        if self.world.now < self.world.bad_image_until:
+            waiting = {"reason": "InvalidImageName", "message": "couldn't parse image name"}
+            stuck = [{"name": "ray-head", "image": "??", "state": {"waiting": waiting}}]
+            self.server.patch_status(POD, name, {"containerStatuses": stuck})
+            return
         if self.world.now < self.world.no_nodes_until:
             waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
-            self.server.patch(POD, name, {"status": {"conditions": [waiting]}})
+            self.server.patch_status(POD, name, {"conditions": [waiting]})
             self.world.at(self.world.no_nodes_until + 1, lambda: self._start_pod(name))
             return
         ready = [{"type": "Ready", "status": "True"}]
-        self.server.patch(POD, name, {"status": {"phase": "Running", "conditions": ready}})
+        self.server.patch_status(POD, name, {"phase": "Running", "conditions": ready})
 
     def terminate(self, pod: Object) -> None:
         """A pod was asked to go: its driver hears SIGTERM, then its node lets it go."""
@@ -289,6 +296,16 @@ class KubeRay:
             driver.kill()
 
     # ------------------------------------------------------------------ what people do to it
+
+    def give_up(self, name: str) -> None:
+        """A false Failed: the job could not be asked for 300 s (1.7), or a proxy's own error was read as its status."""
+        job = self.server.find(RAY_JOB, name)
+        if job is None or (job.get("status") or {}).get("jobDeploymentStatus") != "Running":
+            return
+        if self.world.rng.random() < 0.5:
+            self._end(job, "Failed", jobStatus="Failure", message="the server could not find the resource")
+        else:
+            self._end(job, "Failed", reason="JobStatusCheckTimeoutExceeded", message="exceeded timeout of 300s")
 
     def invalidate(self, name: str) -> None:
         """An invalid patch: the absorbing state overwrites whatever was there."""
@@ -309,4 +326,6 @@ def attempt_of(body: Object) -> int:
 def live(job: Object) -> bool:
     """Whether a RayJob can make pods: a ValidationFailed one never does again."""
     state = (job.get("status") or {}).get("jobDeploymentStatus", "")
+    if job["spec"].get("foreign"):
+        return False
     return not job["metadata"].get("deletionTimestamp") and state not in (*TERMINAL, "ValidationFailed")

@@ -5,67 +5,164 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tests.simulation.actions import ACTIONS, CLUSTER, ENDINGS, OPERATOR, PEOPLE
 from tests.simulation.driver import Behaviour
-from tests.simulation.shell import Odds
+from tests.simulation.faults import (
+    CELLS,
+    CONFLICT,
+    CRASH_AFTER,
+    CRASHES,
+    ERROR,
+    FAULTS,
+    LATE,
+    Aimed,
+    Faults,
+    Odds,
+    Strike,
+)
 from tests.simulation.world import SPEC, START, World
-from trainsweep.contract import labels
 from trainsweep.contract.documents import FailureReason, Outcome
-from trainsweep.runtime.kube import HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Object
 
 HORIZON = 500.0
+STRUCK = 25
+"""The calls among which every life has three faults."""
+ENDS_AFTER = 30
+"""A sweep is not deleted before the operator has made so many calls: such a life would be told in a line."""
 
 
 @dataclass
 class Schedule:
     """What a seed means, in words that a failure prints."""
 
+    seed: int
     profile: str
     spec: dict[str, Any]
     odds: Odds
-    lost_watch: float
-    skew: float
+    lost_watch: float = 0.0
+    skew: float = 0.0
     """Seconds by which the clocks of two operator processes may differ."""
+    strikes: list[Strike] = field(default_factory=list)
+    aimed: list[Aimed] = field(default_factory=list)
     actions: list[tuple[float, str]] = field(default_factory=list)
     behaviours: dict[int, Behaviour] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        said = "\n".join(f"  {at:7.1f} {what}" for at, what in self.actions)
-        how = "\n".join(f"  driver of attempt {n}: {b}" for n, b in self.behaviours.items())
-        limits = {k: self.spec[k] for k in ("deadlines", "checkpoints", "failurePolicy")}
-        head = f"profile {self.profile}, {self.odds}, lost watch {self.lost_watch}, skew {self.skew}"
-        return f"{head}\n  {limits}\n{said}\n{how}"
+        said = [f"  {at:7.1f} {what}" for at, what in self.actions]
+        said += [f"  call {s.at}: {s.fault}" for s in self.strikes]
+        said += [f"  {a.io} #{a.nth}: {a.fault}" for a in self.aimed]
+        said += [f"  driver of attempt {n}: {b}" for n, b in self.behaviours.items() if b != Behaviour()]
+        changed = {k: v for k, v in self.spec.items() if v != SPEC.get(k)}
+        head = f"seed {self.seed}, profile {self.profile}, lost watch {self.lost_watch}, skew {self.skew}"
+        return "\n".join([head, f"  {self.odds}", f"  {changed}", *said])
 
 
 PROFILES = ("operator", "cluster", "people", "all")
 
 
-def draw(rng: random.Random) -> Schedule:
+def draw(seed: int) -> Schedule:
     """The schedule of a seed. Profile `operator` has faults of the operator and its calls only."""
+    rng = random.Random(seed)  # noqa: S311  # a schedule, no secret
     profile = rng.choice(PROFILES)
     spec = copy.deepcopy(SPEC)
-    odds = Odds(interleave=0.05)
+    odds = Odds(slow=0.05)
     if profile in ("operator", "all") or rng.random() < 0.3:
         odds = Odds(
             crash=rng.choice((0.0, 0.005, 0.02)),
             error=rng.choice((0.0, 0.02, 0.1)),
             lost_reply=rng.choice((0.0, 0.02, 0.1)),
-            conflict=rng.choice((0.0, 0.1, 0.3)),
-            interleave=rng.choice((0.0, 0.05, 0.2)),
+            conflict=rng.choice((0.0, 0.05, 0.2)),
+            late=rng.choice((0.0, 0.0, 0.02)),
+            slow=rng.choice((0.0, 0.05, 0.2)),
         )
-    out = Schedule(profile, spec, odds, rng.choice((0.0, 0.0, 0.3)), rng.choice((0.0, 0.0, 40.0)))
+    out = Schedule(seed, profile, spec, odds, rng.choice((0.0, 0.0, 0.3)), rng.choice((0.0, 0.0, 40.0)))
     out.behaviours = {n: _behaviour(rng, profile) for n in range(1, 6)}
-    if profile != "operator":
+    if profile == "operator":
+        spec["deadlines"] = {"startupSeconds": 3600}  # an operator that is long away would overrun a short one
+    else:
         _settings(rng, spec, out)
-        names = _CLUSTER if profile == "cluster" else _PEOPLE if profile == "people" else [*_CLUSTER, *_PEOPLE]
+        names = CLUSTER if profile == "cluster" else PEOPLE if profile == "people" else [*CLUSTER, *PEOPLE]
         for _ in range(rng.choice((1, 1, 2, 3, 4))):
             out.actions.append((rng.uniform(0, rng.choice((100, 200, 400))), rng.choice(names)))
-    if rng.random() < 0.3:
-        out.actions.append((rng.uniform(0, 200), "operator-away"))
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        out.actions.append((rng.uniform(0, 200), rng.choice(OPERATOR)))
+    if profile != "operator" and rng.random() < 0.35:
+        _scene(rng, out)
+    _aim(rng, out)
+    _strike(rng, out)
     out.actions.sort()
     return out
+
+
+def _scene(rng: random.Random, out: Schedule) -> None:
+    """What chance alone would hardly bring together: each makes for one rule of `core.ends`."""
+    first = out.behaviours[1]
+    match rng.randrange(12):
+        case 0:  # KubeRay's backstop strikes while we are away
+            out.spec["deadlines"] = {"startupSeconds": 60, "runSeconds": 60}
+            out.spec["cleanup"]["stopGraceSeconds"] = 5
+            first.hang_at, first.crash_at = 1.0, None
+            out.actions = [(40.0, "operator-away-long")]
+        case 1:
+            first.crash_at, first.crash_reason, first.says = 1.0, None, "No module named trainjobs"
+        case 2:
+            out.actions.insert(0, (0.1, "bad-image"))
+        case 3:
+            first.crash_at, first.crash_reason = rng.uniform(1, 30), FailureReason.STORAGE_UNAVAILABLE
+        case 4:  # only the operator cannot look, until the end of the longest hold
+            out.behaviours[1] = Behaviour(trial_seconds=10)
+            out.actions = [(rng.uniform(5, 50), "store-denied")]
+        case 5:
+            out.behaviours[1] = Behaviour(trial_seconds=30)
+            out.actions.append((rng.uniform(40, 120), "head-lost"))
+        case 6:  # recorded, not yet made, and its name is taken by a copy
+            out.aimed.append(Aimed("put trainsweeps/status", 1, CRASH_AFTER))
+            out.actions.append((0.9, "name-taken"))
+        case 7:  # a delete that arrives when its name belongs to somebody else
+            out.aimed.append(Aimed("delete rayjobs", 1, LATE))
+            out.actions += [(0.1, "names-taken-later"), (rng.uniform(20, 90), rng.choice((*ENDINGS, "suspend-sweep")))]
+        case 8:  # a repair that arrives there
+            at = rng.uniform(20, 60)
+            out.aimed.append(Aimed("patch rayjobs: owners", 1, LATE))
+            out.actions += [(at, "hold-deleted"), (at + rng.uniform(6, 12), "rayjob-replaced")]
+        case 9:  # never made, and deleted
+            out.actions = [(0.0, "name-taken"), (rng.uniform(3, 15), rng.choice(ENDINGS))]
+        case _:
+            out.behaviours[1] = Behaviour(trial_seconds=60, crash_at=60.0)
+            out.actions = [(rng.uniform(30, 70), "false-failed")]
+
+
+def _aim(rng: random.Random, out: Schedule) -> None:
+    """Faults at calls of apply(), each as likely as the other; what makes a rare call be made is added."""
+    for _ in range(rng.choice((2, 3, 4))):
+        io, fault = rng.choice(CELLS)
+        if fault == ERROR and rng.random() < 0.3:
+            fault = LATE
+        often = 6 if io in ("put trainsweeps/status", "create events") else 2
+        out.aimed.append(Aimed(io, rng.randint(1, often), fault))
+        if out.profile == "operator":
+            continue
+        match io:
+            case "patch rayjobs: owners" | "get rayjobs":
+                out.actions.append((rng.uniform(10, 120), "hold-deleted"))
+            case "patch rayjobs: backstop":
+                out.spec["deadlines"]["runSeconds"] = 300
+                out.actions.append((rng.uniform(10, 120), "deadline-raised"))
+            case "get trainsweepholds":
+                out.aimed.append(Aimed("create trainsweepholds", out.aimed[-1].nth, CONFLICT))
+            case "delete rayjobs":
+                out.actions.append((rng.uniform(10, 200), rng.choice(ENDINGS)))
+            case _:
+                pass
+
+
+def _strike(rng: random.Random, out: Schedule) -> None:
+    """One crash and two more faults at least, early enough to happen whatever else does."""
+    places = rng.sample(range(2, STRUCK), 3)
+    faults = [rng.choice(CRASHES), *(rng.choice((*FAULTS, ERROR, LATE)) for _ in range(2))]
+    out.strikes = [Strike(at, fault) for at, fault in zip(places, faults, strict=True)]
 
 
 def _settings(rng: random.Random, spec: dict[str, Any], out: Schedule) -> None:
@@ -109,201 +206,25 @@ def _behaviour(rng: random.Random, profile: str) -> Behaviour:
     return how
 
 
-# ---------------------------------------------------------------------------------------------------- what happens
+# ---------------------------------------------------------------------------------------------------- its way into a world
 
 
-def _job(world: World) -> Object | None:
-    found = list(world.server.all(RAY_JOB))
-    return found[-1] if found else None
-
-
-def _head_lost(world: World) -> None:
-    for pod in world.server.selected(POD, "ray.io/node-type=head"):
-        if world.rng.random() < 0.5:
-            world.server.remove(POD, pod["metadata"]["name"])
-            driver = world.driver_on(pod["metadata"]["uid"])
-            if driver is not None:
-                driver.kill()
-        else:
-            world.server.delete(POD, pod["metadata"]["name"])
-
-
-def _job_deleted(world: World) -> None:
-    if (job := _job(world)) is not None and not job["metadata"].get("deletionTimestamp"):
-        world.server.delete(RAY_JOB, job["metadata"]["name"], foreground=world.rng.random() < 0.3)
-
-
-def _cluster_deleted(world: World) -> None:
-    for cluster in list(world.server.all(RAY_CLUSTER)):
-        world.server.delete(RAY_CLUSTER, cluster["metadata"]["name"])
-
-
-def _suspended(world: World) -> None:
-    job = _job(world)
-    if job is None or job["metadata"].get("deletionTimestamp"):
-        return
-    name = job["metadata"]["name"]
-    world.server.patch(RAY_JOB, name, {"spec": {"suspend": True}})
-
-    def resume() -> None:
-        if world.server.find(RAY_JOB, name) is not None:
-            world.server.patch(RAY_JOB, name, {"spec": {"suspend": False}})
-
-    world.at(world.now + world.rng.uniform(10, 60), resume)
-
-
-def _invalidated(world: World) -> None:
-    if (job := _job(world)) is not None:
-        world.kuberay.invalidate(job["metadata"]["name"])
-
-
-def _stopped(world: World) -> None:
-    """Somebody calls the Ray job API."""
-    for driver in world.drivers:
-        if driver.alive:
-            driver.state = "STOPPED"
-
-
-def _damaged(world: World) -> None:
-    world.store.damaged = True
-
-
-def _store_away(world: World) -> None:
-    world.store.unreadable_until = world.now + world.rng.choice((20.0, 90.0, 250.0))
-
-
-def _store_away_long(world: World) -> None:
-    world.store.unreadable_until = world.now + 900.0
-
-
-def _kuberay_away(world: World) -> None:
-    world.kuberay.down_until = world.now + world.rng.uniform(10, 120)
-
-
-def _no_nodes(world: World) -> None:
-    world.no_nodes_until = world.now + world.rng.choice((60.0, 300.0))
-
-
-def _operator_away(world: World) -> None:
-    world.kill_operator(world.rng.choice((20.0, 120.0, 400.0)))
-
-
-def _hold_deleted(world: World) -> None:
-    for hold in list(world.server.all(HOLD)):
-        world.server.delete(HOLD, hold["metadata"]["name"])
-
-
-def _delete(world: World, *, foreground: bool) -> None:
-    found = world.sweep()
-    if found is not None and not found["metadata"].get("deletionTimestamp"):
-        world.server.delete(SWEEP, "digits", foreground=foreground)
-
-
-def _force(world: World) -> None:
-    if world.sweep() is not None:
-        world.server.patch(SWEEP, "digits", {"metadata": {"annotations": {labels.FORCE_RELEASE: "yes"}}})
-
-
-def _delete_and_force(world: World) -> None:
-    _delete(world, foreground=world.rng.random() < 0.5)
-    world.at(world.now + world.rng.uniform(0, 40), lambda: _force(world))
-
-
-def _edit(world: World) -> None:
-    found = world.sweep()
-    if found is None:
-        return
-    change: dict[str, Any] = world.rng.choice(
-        (
-            {"deadlines": {"runSeconds": world.rng.choice((200, 400))}},
-            {"deadlines": {"runSeconds": None}},
-            {"deadlines": {"totalSeconds": world.rng.choice((400, 800))}},
-            {"failurePolicy": {"attempts": {"application": 3, "infrastructure": 4, "eviction": 12, "startup": 2}}},
-            {"training": {"image": f"registry.example/train:{world.rng.randrange(9)}"}},
-            {"cleanup": {"deletionGraceSeconds": 250}},
-        )
-    )
-    hangs = any(d.alive and d.how.hang_at is not None for d in world.drivers)
-    told = {**found["spec"]["deadlines"], **change.get("deadlines", {})}
-    ordered = (told.get("runSeconds") or 0) <= (told.get("totalSeconds") or 10_000)  # else the API server says no
-    if ordered and not (hangs and change == {"deadlines": {"runSeconds": None}}):
-        world.server.patch(SWEEP, "digits", {"spec": change})
-
-
-def _suspend_sweep(world: World) -> None:
-    """A person suspends, and resumes before the faults stop."""
-    if world.sweep() is None:
-        return
-    world.server.patch(SWEEP, "digits", {"spec": {"suspend": True}})
-
-    def resume() -> None:
-        if world.sweep() is not None:
-            world.server.patch(SWEEP, "digits", {"spec": {"suspend": False}})
-
-    world.at(world.now + world.rng.choice((1.0, 20.0, 90.0)), resume)
-
-
-def _recreate(world: World) -> None:
-    _delete(world, foreground=world.rng.random() < 0.5)
-
-    world.recreating += 1
-
-    def again() -> None:
-        found = world.sweep()
-        if found is None or not found["metadata"].get("deletionTimestamp"):
-            world.recreating -= 1
-        if found is None:
-            world.apply_sweep()
-        elif found["metadata"].get("deletionTimestamp"):
-            world.at(world.now + 5, again)
-
-    world.at(world.now + 5, again)
-
-
-ACTIONS: dict[str, Callable[[World], None]] = {
-    "head-lost": _head_lost,
-    "rayjob-deleted": _job_deleted,
-    "raycluster-deleted": _cluster_deleted,
-    "suspended": _suspended,
-    "invalidated": _invalidated,
-    "stopped-from-outside": _stopped,
-    "checkpoint-damaged": _damaged,
-    "store-away": _store_away,
-    "store-away-long": _store_away_long,
-    "kuberay-away": _kuberay_away,
-    "no-nodes": _no_nodes,
-    "operator-away": _operator_away,
-    "hold-deleted": _hold_deleted,
-    "delete-background": lambda world: _delete(world, foreground=False),
-    "delete-foreground": lambda world: _delete(world, foreground=True),
-    "delete-and-force": _delete_and_force,
-    "edit": _edit,
-    "recreate": _recreate,
-    "suspend-sweep": _suspend_sweep,
-}
-_PEOPLE = [
-    "rayjob-deleted",
-    "hold-deleted",
-    "delete-background",
-    "delete-foreground",
-    "delete-and-force",
-    "edit",
-    "edit",
-    "recreate",
-    "suspend-sweep",
-    "suspend-sweep",
-]
-_CLUSTER = [name for name in ACTIONS if name not in _PEOPLE and name != "operator-away"] + ["rayjob-deleted"]
-
-
-def install(world: World, schedule: Schedule) -> None:
-    """Puts the schedule into the world's clock; at the horizon every fault stops."""
-    world.odds, world.lost_watch, world.skew = schedule.odds, schedule.lost_watch, schedule.skew
-    world.behave = lambda n: schedule.behaviours.get(n, Behaviour()) if world.now < START + HORIZON else Behaviour()
+def world_of(schedule: Schedule) -> World:
+    """A world in which the schedule is going to happen; at the horizon every fault stops."""
+    faults = Faults(schedule.odds, tuple(schedule.strikes), tuple(schedule.aimed))
+    rng = random.Random(f"{schedule.seed}/world")  # noqa: S311  # a schedule, no secret
+    world = World(rng, copy.deepcopy(schedule.spec), faults)
+    world.lost_watch, world.skew = schedule.lost_watch, schedule.skew
+    drivers = {n: replace(b) for n, b in schedule.behaviours.items()}
+    world.behave = lambda n: drivers.get(n, Behaviour()) if world.now < START + HORIZON else Behaviour()
 
     def act(what: str) -> Callable[[], None]:
         def now() -> None:
+            if what in ENDINGS and faults.steps < ENDS_AFTER and not faults.stopped:
+                world.at(world.now + 3.0, now)
+                return
             world.note(f"*** {what}")
+            faults.made[what] += 1
             ACTIONS[what](world)
 
         return now
@@ -313,6 +234,33 @@ def install(world: World, schedule: Schedule) -> None:
 
     def stop() -> None:
         world.note("*** faults stop")
-        world.odds, world.lost_watch = Odds(), 0.0
+        faults.stopped, world.lost_watch = True, 0.0
+        world.others_let_go()
 
     world.at(START + HORIZON, stop)
+    return world
+
+
+def to_json(schedule: Schedule) -> dict[str, Any]:
+    """For the list of kept schedules."""
+    return asdict(schedule)
+
+
+def from_json(data: dict[str, Any]) -> Schedule:
+    """The schedule as it was written."""
+    return Schedule(
+        **{
+            **data,
+            "odds": Odds(**data["odds"]),
+            "strikes": [Strike(**s) for s in data["strikes"]],
+            "aimed": [Aimed(**a) for a in data["aimed"]],
+            "actions": [(float(at), str(what)) for at, what in data["actions"]],
+            "behaviours": {int(n): behaviour_from(b) for n, b in data["behaviours"].items()},
+        }
+    )
+
+
+def behaviour_from(data: dict[str, Any]) -> Behaviour:
+    """A driver's behaviour as it was written."""
+    reason, outcome = data.get("crash_reason"), data.get("outcome", Outcome.COMPLETED)
+    return Behaviour(**{**data, "crash_reason": reason and FailureReason(reason), "outcome": Outcome(outcome)})

@@ -37,6 +37,8 @@ class Store:
     unreadable_until: float = 0.0
     written_at: float = 0.0
     sequence: int = 0
+    losses: set[tuple[str, str]] = field(default_factory=set)
+    """(attempt, digest) for which a look has truly found something missing."""
     proofs: set[tuple[str, str]] = field(default_factory=set)
     """(attempt, digest) for which a look has truly found everything."""
 
@@ -85,6 +87,7 @@ class Store:
             best=BEST if self.committed else None,
         )
         if self.committed and self.damaged:
+            self.losses.add((attempt, base.digest))
             return _as(base, Proof.MISSING, required=1, missing=(MISSING,), message="1 owed file")
         self.proofs.add((attempt, base.digest))
         owed = int(self.committed)

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import json
 import random
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 from tests.simulation.apiserver import Server
 from tests.simulation.checks import Checks, condition
+from tests.simulation.clock import Clock
 from tests.simulation.driver import Behaviour, Driver
+from tests.simulation.faults import Faults, Odds
 from tests.simulation.kuberay import KubeRay, attempt_of
-from tests.simulation.shell import Crash, Odds, Process
+from tests.simulation.process import Process
 from tests.simulation.store import Store
 from trainsweep.contract import labels
 from trainsweep.contract.layout import attempt_id
 from trainsweep.core.draft import _meaning
 from trainsweep.core.model import Observed, Plan
-from trainsweep.runtime.kube import HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, SWEEP_CLASS, Object
+from trainsweep.runtime.keys import SweepKey
+from trainsweep.runtime.kube import (
+    HOLD,
+    POD,
+    RAY_CLUSTER,
+    RAY_JOB,
+    SWEEP,
+    SWEEP_CLASS,
+    Denied,
+    KubeError,
+    Object,
+)
 
 START = 1_750_000_000.0
+LOOK_EVERY = 5.0
+OTHER = "example.com/other"
+"""A finalizer of somebody else on the sweep."""
+KINDS = {kind.plural: kind for kind in (SWEEP, SWEEP_CLASS, RAY_JOB, RAY_CLUSTER)}
 SPEC: dict[str, Any] = {
     "objective": {"metric": "val_loss", "mode": "Minimize"},
     "search": {
@@ -49,59 +65,75 @@ SPEC: dict[str, Any] = {
 
 
 class World:
-    """Everything there is. `advance(until)` lets it go on; the operator's passes are events among the others."""
+    """Everything there is: one event loop on virtual time, the doubles, and the operator that dies and comes back."""
 
-    def __init__(self, rng: random.Random, spec: dict[str, Any]) -> None:
-        self.rng, self.now = rng, START
-        self.odds = Odds()
+    def __init__(self, rng: random.Random, spec: dict[str, Any], faults: Faults | None = None) -> None:
+        self.rng, self.key = rng, SweepKey("team", "digits")
+        self.clock, self._plain = Clock(START), Context()
+        self.faults = faults or Faults(Odds())
         self.behave: Callable[[int], Behaviour] = lambda _: Behaviour()
         self.log: list[str] = []
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()
         self.store, self.drivers = Store(), []
-        self.no_nodes_until = 0.0
+        self.no_nodes_until = self.bad_image_until = self.api_away_until = self.forbidden_until = self.refuses_until = (
+            0.0
+        )
+        self.refusal: KubeError = Denied("no")
+        self.allowed_prefix = "s3://bucket"
         self.lost_watch = self.skew = 0.0
+        self.away_until = self.denied_until = 0.0
+        """No process is started; the store refuses the operator, and only it."""
         self.checks = Checks(self)
-        self.server = Server(lambda: self.now, self._changed)
+        self.server = Server(self.clock.time, self._changed)
         self.kuberay = KubeRay(self, checks_out=rng.random() < 0.3)
         self._of_job: dict[str, str] = {}
         self._collecting = False
-        self.process = 0
         self.recreating = 0
+        self.takes_names = False
+        """Whether somebody makes a RayJob of their own under the name of the next one that goes."""
         self.measured = 0
         """Status writes for progress and pending alone."""
-        self._operator: Process | None = None
-        self._busy = self._dirty = False
-        self._due: float | None = None
-        allowed = {"storage": {"allowedPrefixes": ["s3://bucket"]}}
+        self.last_word = "never finished"
+        """Reason of the last terminal condition."""
+        self.processes: list[Process] = []
+        """Those that live."""
+        self._started = 0
+        allowed = {"storage": {"allowedPrefixes": [self.allowed_prefix]}}
         mark = {"trainsweep.io/is-default-class": "true"}
         self.server.create(SWEEP_CLASS, {"metadata": {"name": "default", "annotations": mark}, "spec": allowed})
         self.spec = spec
         self.apply_sweep()
-        self.start_operator()
+        self.start_process()
 
     drivers: list[Driver]
 
     # ------------------------------------------------------------------ time
 
+    @property
+    def now(self) -> float:
+        return self.clock.time()
+
     def at(self, when: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (max(when, self.now), next(self._order), what))
+        # In a context of its own: what a call of the operator sets off is no call of the operator.
+        self.clock.call_at(max(when, self.now), what, context=self._plain)
 
     def advance(self, until: float) -> None:
-        """Runs what is due."""
-        while self._events and self._events[0][0] <= until:
-            when, _, what = heapq.heappop(self._events)
-            self.now = max(self.now, when)
-            what()
-        self.now = max(self.now, until)
+        """Runs what is due; raises what has failed."""
+        self.clock.until(until)
 
     def run(self, until: float, done: Callable[[], bool]) -> bool:
         """Goes on until something holds; False when the time is over before."""
         while not done():
-            if not self._events or self._events[0][0] > until:
+            if self.now >= until:
                 return False
-            self.advance(self._events[0][0])
+            self.advance(self.now + LOOK_EVERY)
         return True
+
+    def close(self) -> None:
+        """Nothing happens any more."""
+        for process in self.processes:
+            process.kill()
+        self.clock.drain()
+        self.clock.close()
 
     def note(self, text: str) -> None:
         self.log.append(f"{self.now - START:9.2f} {text}")
@@ -121,8 +153,13 @@ class World:
                 self.kuberay.terminate(after)
         if after is None or after["metadata"].get("deletionTimestamp"):
             self._collect_soon()
-        if plural in (SWEEP.plural, RAY_JOB.plural, RAY_CLUSTER.plural) and self.rng.random() >= self.lost_watch:
-            self.enqueue(0.05)
+        if plural == RAY_JOB.plural and after is None and self.takes_names and not body["spec"].get("foreign"):
+            self.takes_names = False
+            self.at(self.now + 0.3, lambda: self.take(name))
+        kind = KINDS.get(plural)
+        if kind is not None:
+            for process in self.processes:
+                process.informer.changed(kind, body)
 
     def _collect_soon(self) -> None:
         if not self._collecting:
@@ -136,61 +173,44 @@ class World:
 
     # ------------------------------------------------------------------ the operator
 
-    def start_operator(self) -> None:
-        self.process += 1
-        self._operator = Process(self)
-        self.enqueue(0.1)
-        self._resync(self.process)
+    def start_process(self, lives: float | None = None) -> None:
+        """A process of the operator; with `lives` it ends then and does not come back."""
+        self._started += 1
+        process = Process(self, self._started)
+        self.processes.append(process)
+        if lives is not None:
+            self.at(self.now + lives, lambda: self.killed(process, 1.0))
 
-    def _resync(self, process: int) -> None:
-        if process == self.process and self._operator is not None:
-            self.enqueue(0.0)
-            self.at(self.now + self.rng.uniform(500, 700), lambda: self._resync(process))
+    def enqueue(self) -> None:
+        """A pass is due, for whatever reason."""
+        for process in self.processes:
+            self.clock.call_soon(process.queue.add, self.key)
 
-    def enqueue(self, after: float) -> None:
-        """The sweep's key is due; of several times the earliest counts."""
-        if self._operator is None:
-            return
-        if self._busy:
-            self._dirty = True
-            return
-        when = self.now + after
-        if self._due is None or when < self._due:
-            self._due = when
-            process = self.process
-            self.at(when, lambda: self._pass(when, process))
+    def killed(self, process: Process, away: float | None = None) -> None:
+        """A process is dead; another one follows, if it was the last."""
+        if process.alive:
+            process.kill()
+            self.processes.remove(process)
+        pause = away if away is not None else self.rng.choice((1.0, 5.0, 30.0))
+        self.at(self.now + pause, self._come_back)
 
-    def _pass(self, when: float, process: int) -> None:
-        if self._operator is None or process != self.process or self._due != when or self._busy:
-            return
-        self._due, self._busy = None, True
-        try:
-            pause = self._operator.reconcile()
-        except Crash as death:
-            self._die(f"the operator dies {death}")
-            return
-        finally:
-            self._busy = False
-        if self._dirty:
-            self._dirty = False
-            pause = min(pause, 0.1) if pause is not None else 0.1
-        if pause is not None:
-            self.enqueue(pause)
+    def _come_back(self) -> None:
+        if self.now < self.away_until:
+            self.at(self.away_until + 1.0, self._come_back)
+        elif not self.processes:
+            self.start_process()
 
     def kill_operator(self, away: float) -> None:
-        if self._operator is not None and not self._busy:
-            self._die("the operator is killed", away)
-
-    def _die(self, why: str, away: float | None = None) -> None:
-        self.note(why)
-        self._operator, self._due, self._dirty = None, None, False
-        self.process += 1
-        pause = away if away is not None else self.rng.choice((1.0, 5.0, 30.0))
-        self.at(self.now + pause, self.start_operator)
+        self.away_until = max(self.away_until, self.now + away)
+        for process in list(self.processes):
+            self.note(f"operator {process.number} is killed")
+            self.faults.made["killed"] += 1
+            self.killed(process, away)
 
     def planned(self, observed: Observed, plan: Plan) -> None:
         if plan.status is not None and _meaning(plan.status) == _meaning(observed.sweep.status):
             self.measured += 1
+        self.checks.on_plan(observed, plan)
         if plan.actions:
             self.note("plan " + " ".join(_brief(a) for a in plan.actions))
 
@@ -236,11 +256,43 @@ class World:
         over = condition(found, "Finished")[0] == "True" and condition(found, "Released")[0] == "True"
         return over and not left and not found["metadata"].get("finalizers")
 
+    def take(self, name: str) -> None:
+        """A RayJob of somebody else, for a while. It has nothing that KubeRay would work on: its name is in the way.
+
+        Its annotations may be copied from ours; our labels are not.
+        """
+        if self.server.find(RAY_JOB, name) is not None:
+            return
+        attempts = ((self.sweep() or {}).get("status") or {}).get("attempts", [])
+        copied = {labels.DIGEST: attempts[-1].get("specDigest", "")} if attempts else {}
+        foreign = {"metadata": {"name": name, "labels": {}, "annotations": copied}, "spec": {"foreign": True}}
+        uid = self.server.create(RAY_JOB, foreign)["metadata"]["uid"]
+
+        def taken_away() -> None:
+            there = self.server.find(RAY_JOB, name)
+            if there is not None and there["metadata"]["uid"] == uid:
+                self.server.delete(RAY_JOB, name)
+            else:
+                self.checks.fail("I2", f"RayJob {name} of somebody else is gone")
+
+        self.at(self.now + self.rng.uniform(20, 90), taken_away)
+
     def someone_annotates(self) -> None:
         found = self.sweep()
         if found is not None:
             mark = {"example.com/seen": str(self.rng.random())}
-            self.server.patch(SWEEP, "digits", {"metadata": {"annotations": mark}})
+            change: dict[str, Any] = {"annotations": mark}
+            if not found["metadata"].get("deletionTimestamp") and self.rng.random() < 0.5:
+                others = [f for f in found["metadata"].get("finalizers") or () if f != OTHER]
+                change["finalizers"] = [*others, OTHER]
+            self.server.patch(SWEEP, "digits", {"metadata": change})
+
+    def others_let_go(self) -> None:
+        """The finalizer of somebody else goes."""
+        found = self.sweep()
+        if found is not None and OTHER in (found["metadata"].get("finalizers") or ()):
+            left = [f for f in found["metadata"]["finalizers"] if f != OTHER]
+            self.server.patch(SWEEP, "digits", {"metadata": {"finalizers": left}})
 
     # ------------------------------------------------------------------ drivers
 

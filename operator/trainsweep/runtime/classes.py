@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from trainsweep.core.model import ClassView, SweepView
 from trainsweep.runtime.kube import SWEEP_CLASS, Denied, Kube, Object
@@ -15,8 +16,8 @@ FRESH_SECONDS = 60.0
 class Classes:
     """The classes of the cluster."""
 
-    def __init__(self, kube: Kube) -> None:
-        self._kube = kube
+    def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kube, self._clock = kube, clock
         self._known: dict[str, Object] = {}
         self._listed_at: float | None = None
         self._lock = asyncio.Lock()
@@ -63,7 +64,7 @@ class Classes:
 
     async def _all(self) -> dict[str, Object]:
         async with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             if self._listed_at is None or now - self._listed_at > FRESH_SECONDS:
                 known: dict[str, Object] = {}
                 token = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,13 +21,13 @@ PER_HOUR = 30
 class Recorder:
     """Posts Events; a failure is logged and forgotten."""
 
-    def __init__(self, kube: Kube, instance: str = "") -> None:
-        self._kube, self._instance = kube, instance or COMPONENT
+    def __init__(self, kube: Kube, instance: str = "", now: Callable[[], float] = time.time) -> None:
+        self._kube, self._instance, self._now = kube, instance or COMPONENT, now
         self._spent: dict[str, list[float]] = {}
 
     async def emit(self, sweep: SweepView, event: EmitEvent) -> None:
         """Posts one Event on the sweep."""
-        now = time.time()
+        now = self._now()
         recent = [t for t in self._spent.get(sweep.uid, []) if t > now - 3600]
         if len(recent) >= PER_HOUR:
             return

@@ -139,10 +139,16 @@ def _followed(sweep: Object, attempt: str) -> bool:
     return attempt.isdigit() and int(attempt) < newest
 
 
-async def repeat(every: float, work: Callable[[], Any], what: str, *, first: bool) -> None:
+async def repeat(
+    every: float, work: Callable[[], Any], what: str, *, first: bool, draw: Callable[[], float] = random.random
+) -> None:
     """Does something again and again with a jittered pause; a failure is logged and waits for the next time."""
+
+    def pause() -> float:
+        return every * (0.9 + 0.2 * draw())
+
     if not first:
-        await asyncio.sleep(_jittered(every))
+        await asyncio.sleep(pause())
     while True:
         try:
             await work()
@@ -150,8 +156,4 @@ async def repeat(every: float, work: Callable[[], Any], what: str, *, first: boo
             _log.warning("%s: %s %s", what, type(error).__name__, error.message)
         except Exception:
             _log.exception("%s failed", what)
-        await asyncio.sleep(_jittered(every))
-
-
-def _jittered(seconds: float) -> float:
-    return seconds * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
+        await asyncio.sleep(pause())

@@ -123,8 +123,10 @@ class WorkQueue(Generic[K]):
                     del self._due[key]
                     self.add(key)
             wait = self._heap[0][0] - now if self._heap else None
+            # Not wait_for: before Python 3.12 it can swallow a cancellation that comes together with the kick.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._kick.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._kick.wait()
 
     async def worker(self, work: Callable[[K], Awaitable[None]]) -> None:
         """Works on one key after the other, for ever. `work` turns every error into an outcome."""

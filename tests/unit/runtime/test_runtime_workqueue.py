@@ -168,3 +168,20 @@ def test_one_slow_key_does_not_delay_others_with_a_free_worker_and_waits_are_mea
         assert queue.oldest_wait() == 0.0
 
     run_virtual(body())
+
+
+def test_the_clock_ends_when_it_is_cancelled_in_the_moment_of_a_wake_up() -> None:
+    """`asyncio.wait_for` would swallow such a cancellation before Python 3.12, and the process would not end."""
+
+    async def body() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        clock = asyncio.create_task(queue.clock())
+        queue.add_after("a", 100)
+        await asyncio.sleep(1)
+        queue.add_after("b", 10)
+        await asyncio.sleep(0)
+        clock.cancel()
+        await asyncio.wait({clock}, timeout=5)
+        assert clock.cancelled()
+
+    run_virtual(body())

@@ -1,0 +1,174 @@
+"""`make simulate`: many schedules on every core, counted; fails on a violation and where a count is under its bound.
+
+`SEEDS=n` sets how many, `SEED=k` runs one and prints its life, `FROM=k` starts at a seed instead of a fresh one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.simulation.faults import CELLS
+from tests.simulation.kept import kept, line_of
+from tests.simulation.life import Failed, Tally, simulate
+from tests.simulation.schedule import Schedule, draw
+from tests.simulation.shrink import shrunk
+from trainsweep.core.ends import RULES
+
+CHUNK = 50
+JUDGED = 10_000
+"""From so many schedules on the counts are held against their bounds."""
+EACH_CELL, EACH_RULE, MEDIAN_STEPS, LEAST_FAULTS, LEAST_CRASHES = 50, 100, 150, 3, 1
+SHRINK = 3
+"""Failures that are shrunk; the others are only named."""
+
+
+@dataclass
+class Part:
+    """The result of one chunk."""
+
+    tally: Tally
+    failed: list[tuple[int, str, str]]
+    """Seed, what failed, and the whole text."""
+
+
+def chunk(seeds: Sequence[int]) -> Part:
+    """Runs some seeds."""
+    logging.disable(logging.CRITICAL)
+    part = Part(Tally(), [])
+    for seed in seeds:
+        try:
+            part.tally.add(simulate(draw(seed))[0])
+        except Failed as failed:
+            part.failed.append((seed, failed.what, str(failed)))
+    return part
+
+
+def run(seeds: Sequence[int], workers: int) -> Part:
+    """Runs all seeds, with a line of progress now and then."""
+    whole, began, told = Part(Tally(), []), time.monotonic(), 0.0
+    with ProcessPoolExecutor(workers) as pool:
+        jobs = [pool.submit(chunk, seeds[i : i + CHUNK]) for i in range(0, len(seeds), CHUNK)]
+        for job in as_completed(jobs):
+            part = job.result()
+            whole.tally.add(part.tally)
+            whole.failed += part.failed
+            if time.monotonic() - told > 30:
+                told = time.monotonic()
+                print(f"{whole.tally.lives:>6} of {len(seeds)}, {told - began:.0f} s", flush=True)
+    return whole
+
+
+def judge(tally: Tally) -> list[str]:
+    """What is under its bound."""
+    bad = []
+    if statistics.median(tally.steps) < MEDIAN_STEPS:
+        bad.append(f"the median life has {statistics.median(tally.steps)} calls, {MEDIAN_STEPS} are wanted")
+    bad += [f"{n} lives with fewer than {LEAST_FAULTS} faults" for n in _below(tally.faults, LEAST_FAULTS)]
+    bad += [f"{n} lives without a crash" for n in _below(tally.crashes, LEAST_CRASHES)]
+    bad += [f"{io} x {f}: {tally.hit[io, f]} of {EACH_CELL}" for io, f in CELLS if tally.hit[io, f] < EACH_CELL]
+    bad += [f"rule '{r.text}': {tally.rules[r.text]} of {EACH_RULE}" for r in RULES if tally.rules[r.text] < EACH_RULE]
+    return bad
+
+
+def _below(values: list[int], bound: int) -> list[int]:
+    few = sum(v < bound for v in values)
+    return [few] if few else []
+
+
+def table(tally: Tally, minutes: float) -> str:
+    """All counts, as Markdown."""
+    lines = [
+        f"{tally.lives} schedules in {minutes:.1f} min; calls in a life: median {statistics.median(tally.steps):.0f}, "
+        f"least {min(tally.steps)}; faults: least {min(tally.faults)}, in all {sum(tally.faults)}; "
+        f"crashes: least {min(tally.crashes)}, in all {sum(tally.crashes)}.",
+        "",
+        "| call of apply() | made | crash before | crash after | error | conflict | lost reply |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    names = list(dict.fromkeys(io for io, _ in CELLS))
+    for io in names:
+        cells = [str(tally.hit[io, f]) if (io, f) in CELLS else "-" for f in _columns()]
+        lines.append(f"| {io} | {tally.seen[io]} | {' | '.join(cells)} |")
+    lines += ["", "| rule that classified an end | times |", "| --- | --: |"]
+    lines += [f"| {r.text} | {tally.rules[r.text]} |" for r in RULES]
+    lines += ["", "| how the sweep ended | times |", "| --- | --: |"]
+    lines += [f"| {name} | {n} |" for name, n in tally.ends.most_common()]
+    lines += ["", "| what happened | times |", "| --- | --: |"]
+    lines += [f"| {name} | {n} |" for name, n in tally.made.most_common()]
+    return "\n".join(lines)
+
+
+def _columns() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f for _, f in CELLS))
+
+
+def one(schedule: Schedule) -> int:
+    """One life, told whole."""
+    try:
+        tally, log = simulate(schedule)
+    except Failed as failed:
+        small = shrunk(schedule)
+        print(failed)
+        print(f"\nSHRUNK\n{small}\n\nto keep it, add to kept.jsonl:\n{line_of('WHAT IT FOUND', small)}")
+        return 1
+    print(schedule)
+    print("\n".join(log))
+    print(json.dumps({"calls": tally.steps, "faults": dict(tally.made)}))
+    return 0
+
+
+def main() -> int:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=int(os.environ.get("SEEDS") or JUDGED))
+    parser.add_argument("--seed", type=int, default=int(os.environ["SEED"]) if os.environ.get("SEED") else None)
+    fresh = random.SystemRandom().randrange(10**9)
+    parser.add_argument("--from", dest="first", type=int, default=int(os.environ.get("FROM") or fresh))
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--minutes", type=float, default=45.0, help="more than this is a failure")
+    parser.add_argument("--write", type=Path, help="write the counts there")
+    args = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if args.seed is not None:
+        return one(draw(args.seed))
+    print(f"{args.seeds} schedules from seed {args.first} on {args.workers} cores", flush=True)
+    began = time.monotonic()
+    bad = []
+    for item in kept():
+        try:
+            simulate(item.schedule)
+        except Failed as failed:
+            bad.append(f"kept schedule fails again ({item.found}): {failed.what}")
+    whole = run(range(args.first, args.first + args.seeds), args.workers)
+    minutes = (time.monotonic() - began) / 60
+    for number, (seed, what, text) in enumerate(sorted(whole.failed)):
+        bad.append(f"seed {seed}: {what}")
+        if number < SHRINK:
+            small = shrunk(draw(seed))
+            print(f"\n{text}\n\nSHRUNK\n{small}\n\n{line_of('WHAT IT FOUND', small)}\n")
+    if whole.tally.lives:
+        print(table(whole.tally, minutes))
+    if args.seeds >= JUDGED:
+        bad += judge(whole.tally)
+        if minutes > args.minutes:
+            bad.append(f"{minutes:.1f} minutes, {args.minutes:.0f} are allowed")
+    if args.write and whole.tally.lives:
+        args.write.write_text(table(whole.tally, minutes) + "\n")
+    for line in bad:
+        print(f"FAILED: {line}")
+    print(f"violations {len(whole.failed)} in {args.seeds} schedules from seed {args.first}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
