@@ -14,7 +14,7 @@ from tests.unit.argocd.tools import run_lua
 
 ROOT = Path(__file__).resolve().parents[3]
 ARGOCD, FLUX = ROOT / "manifests/argocd", ROOT / "manifests/flux"
-UP = {"running", "verifying", "mending", "stopping"}
+UP = {"running", "verifying", "mending", "stopping", "suspending"}
 """States in which the sweep is admitted and its cluster is up."""
 
 
