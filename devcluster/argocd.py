@@ -78,9 +78,11 @@ def call(cluster: Cluster, method: str, path: str, body: Any = None) -> Any:
 
 
 def _established(cluster: Cluster) -> str | None:
-    path = "jsonpath={.items[?(@.spec.group=='argoproj.io')].status.conditions[?(@.type=='Established')].status}"
-    found = cluster.kubectl("get", "crd", "-o", path).split()
-    return None if found.count("True") == len(_CRDS) else f"{found.count('True')} of {len(_CRDS)} are established"
+    names = [f"{name}s.argoproj.io" for name in _CRDS]
+    found = json.loads(cluster.kubectl("get", "crd", *names, "-o", "json"))["items"]
+    conditions = [c for item in found for c in item.get("status", {}).get("conditions") or []]
+    done = [c for c in conditions if c["type"] == "Established" and c["status"] == "True"]
+    return None if len(done) == len(names) else f"{len(done)} of {len(names)} are established"
 
 
 def _objects(settings: dict[str, str]) -> list[dict[str, Any]]:
