@@ -13,6 +13,7 @@ from trainsweep.cli.list_command import list_command
 from trainsweep.cli.logs_command import logs_command
 from trainsweep.cli.plan_command import plan_command
 from trainsweep.cli.render_command import render_command
+from trainsweep.cli.report_command import report_command
 from trainsweep.cli.run_command import run_command
 from trainsweep.cli.status_command import status_command
 from trainsweep.cli.verify_command import verify_command
@@ -33,6 +34,7 @@ app.command("run")(run_command)
 app.command("status")(status_command)
 app.command("logs")(logs_command)
 app.command("verify")(verify_command)
+app.command("report")(report_command)
 app.command("why")(why_command)
 app.command("list")(list_command)
 app.command("suspend")(suspend_command)
