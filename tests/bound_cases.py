@@ -46,6 +46,8 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
     r"^[a-z0-9-]*$": (_repeat("a"), "A"),
     r"^\S(.*\S)?$": (_repeat("a"), "a "),
     r"^(\S+)?$": (_repeat("a"), "a b"),
+    r"^\S+$": (_repeat("a"), "a b"),
+    r"^[^\s/\\#?%:]+$": (_repeat("a"), "a/b"),
     r"^\d+\.\d+\.\d+$": (lambda n: "1.1.".ljust(n, "1"), "2.58"),
     r"^[A-Za-z_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$": (_repeat("a"), "--lr"),
     r"^[A-Za-z_][A-Za-z0-9_]*$": (_repeat("a"), "A-B"),

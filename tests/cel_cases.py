@@ -169,6 +169,15 @@ CASES: dict[Key, Case] = {
         ({"trials": {"count": 4, "maxFailed": 5}},),
         tuple({"trials": {"count": 4, "maxFailed": limit}} for limit in (4, "100%")),
     ),
+    ("tracking", "set mlflow, tensorboard or wandb, or remove tracking"): Case(
+        "tracking",
+        ({"tracking": {}},),
+        (
+            {"tracking": {"mlflow": {"uri": "http://mlflow:5000"}}},
+            {"tracking": {"tensorboard": {}}},
+            {"tracking": {"wandb": {"project": "p"}, "tensorboard": {}}},
+        ),
+    ),
     ("trials.earlyStopping", STOPPING): Case(
         "trials.earlyStopping",
         (
@@ -373,6 +382,7 @@ MUTABLE: tuple[Changes, ...] = (
     {"budget": {"gpuHours": 1.5}},
     {"training.image": "registry/fixed"},
     {"training.env": [{"name": "A", "value": "b"}]},
+    {"tracking": {"tensorboard": {}}},
     {"cluster.head.resources": {"cpu": 4}},
     {"scheduling.priorityClassName": "high"},
 )

@@ -29,11 +29,17 @@ from trainjobs.settle import committed
 from trainjobs.source import archive_of, ensure
 from trainjobs.store import Store, open_store
 from trainjobs.sweep import Sweep
+from trainjobs.tracking.hub import Hub
 from trainsweep.contract import layout
 from trainsweep.contract.documents import ADOPTED, END_LINE, End, FailureReason, Outcome, Phase
 from trainsweep.contract.owed import better
 
 logger = logging.getLogger(__name__)
+
+LAST = 60.0
+"""Seconds that trackers and report may each take after the end."""
+PRESSING = ("Signal", "PreStop", "Interrupted")
+"""Stops after which somebody waits for this process to go."""
 
 
 class Driver:
@@ -51,6 +57,7 @@ class Driver:
         self._ray: tuple[int, str, Any, Any] | None = None
         self._proof: Proof | None = None
         self._report: ReportWriter | None = None
+        self._tracking: Hub | None = None
         self._end: End | None = None
 
     def run(self) -> int:
@@ -109,6 +116,7 @@ class Driver:
             self.store, lambda: facts_of(self._sweep, self.records, self.pulse, self._proof, self._end)
         )
         self.pulse.waits = self._report.soon
+        self._tracking = self.records.listener = Hub(self._sweep, self.store)
         self.pulse.start()
         self._report.start()
         self.store.put(layout.SWEEP, self._sweep.file.to_json())
@@ -324,8 +332,12 @@ class Driver:
         if self._pulse is not None:
             self._pulse.enter(Phase.ENDED, message or str(outcome))
             self._pulse.close()
+        # Last of all: whoever waits for the end has it by now. A pod that is being ended has seconds, not minutes.
+        pressed = self._pulse is not None and self._pulse.stop is not None and self._pulse.stop.reason in PRESSING
+        if self._tracking is not None:
+            self._tracking.close(5.0 if pressed else LAST)
         if self._report is not None and reason != FailureReason.FENCED:
-            self._report.close()  # last of all: whoever waits for the end has it by now
+            self._report.close(5.0 if pressed else LAST)
         self._flags.end()
         if self._ray is not None:
             import ray

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
@@ -51,6 +51,16 @@ def thinned(points: list[tuple[int, float]], limit: int) -> list[tuple[int, floa
     return kept
 
 
+class Listener(Protocol):
+    """Is told of changes, under the records' lock: it must be quick and must not raise."""
+
+    def changed(self, old: TrialRecord, new: TrialRecord) -> None:
+        """A record has changed."""
+
+    def reported(self, record: TrialRecord, metrics: dict[str, float]) -> None:
+        """A report of a trial, with all its numbers."""
+
+
 class Records:
     """All known trials by index. Thread-safe: the heartbeat reads while Tune's callbacks write."""
 
@@ -59,6 +69,7 @@ class Records:
         self._lock = threading.RLock()
         self._by_index: dict[int, TrialRecord] = {}
         self._dirty = False
+        self.listener: Listener | None = None
         self._texts: dict[int, tuple[TrialRecord, bytes]] = {}
         self._points = min(MAX_HISTORY, max(4, CURVE_POINTS // max(1, sweep.count)))
 
@@ -121,9 +132,12 @@ class Records:
             if changes.get("state") in FINAL and self._by_index[index].ended_at is None:
                 changes.setdefault("ended_at", round(time.time(), 3))
             record = self._by_index[index].model_copy(update={**changes, "attempt_id": self._sweep.file.attempt_id})
-            if record != self._by_index[index]:
+            old = self._by_index[index]
+            if record != old:
                 self._by_index[index] = record
                 self._dirty = True
+                if self.listener is not None:
+                    self.listener.changed(old, record)
             return record
 
     def report(self, index: int, step: int, value: float, **changes: Any) -> TrialRecord:
@@ -143,7 +157,10 @@ class Records:
             # A try that goes on from a checkpoint reports some epochs once more: the curve goes on from there, too.
             curve = [*(p for p in old.history if p[0] < step), (step, float(f"{value:.9g}"))]
             changes["history"] = thinned(curve, self._points)
-            return self.update(index, state="Running", step=step, value=value, **changes)
+            record = self.update(index, state="Running", step=step, value=value, **changes)
+            if self.listener is not None:
+                self.listener.reported(record, {self._sweep.metric: value, **metrics})
+            return record
 
     def flush(self) -> None:
         """Writes the file if something changed."""

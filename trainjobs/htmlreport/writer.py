@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 EVERY = 180.0
 SHARE = 0.02
 """At most this share of one core goes into reports."""
-LAST = 60.0
-"""Seconds that the last report may take before the driver goes on without it."""
 
 
 class ReportWriter:
@@ -44,15 +42,15 @@ class ReportWriter:
         """A report is wanted now, such as while the driver waits for a verdict."""
         self._wake.set()
 
-    def close(self) -> bool:
-        """The last report; returns whether it was written in time."""
+    def close(self, seconds: float) -> bool:
+        """The last report; returns whether it was written in time. If not, the driver goes on without it."""
         self._end.set()
         self._wake.set()
         last = threading.Thread(target=self.write, name="last-report", daemon=True)
         last.start()
-        last.join(LAST)
+        last.join(seconds)
         if last.is_alive():
-            logger.warning("the last report takes more than %.0f s: left as it was", LAST)
+            logger.warning("the last report takes more than %.0f s: left as it was", seconds)
         return not last.is_alive()
 
     def _run(self) -> None:

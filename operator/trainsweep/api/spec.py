@@ -11,6 +11,7 @@ from pydantic import Field
 
 from trainsweep.api.base import ApiModel, Rule, Seconds
 from trainsweep.api.search import Objective, Search, Trials
+from trainsweep.api.tracking import Tracking
 from trainsweep.api.workload import Cluster, Depth, Require, Scheduling, Training
 
 # CEL at the root of the spec may compare with oldSelf only where both sides have the field: has() parity is added here.
@@ -336,6 +337,9 @@ class TrainSweepSpec(ApiModel):
     failure_policy: FailurePolicy = Field(default_factory=FailurePolicy, description="Retries, finite by default.")
     deadlines: Deadlines = Field(default_factory=Deadlines, description="Limits in time.")
     budget: Budget = Field(default_factory=Budget, description="Limits in use.")
+    tracking: Tracking | None = Field(
+        default=None, description="Trackers that follow the trials besides the run's own report."
+    )
     cleanup: Cleanup = Field(default_factory=Cleanup, description="How long things are kept.")
 
     rules: ClassVar = (

@@ -264,17 +264,14 @@ def test_it_is_written_when_the_driver_waits_and_at_the_end(tmp_path):
         time.sleep(0.02)
     assert data_of((tmp_path / "report.html").read_bytes())["sample"]["known"] == 3
     records.append(many(4)[3])
-    assert writer.close()
+    assert writer.close(60)
     assert data_of((tmp_path / "report.html").read_bytes())["sample"]["known"] == 4
 
 
-def test_a_slow_report_does_not_keep_the_driver(tmp_path, monkeypatch):
-    from trainjobs.htmlreport import writer as module
-
-    monkeypatch.setattr(module, "LAST", 0.1)
+def test_a_slow_report_does_not_keep_the_driver(tmp_path):
     slow = ReportWriter(Place(tmp_path).store, lambda: time.sleep(2))
     began = time.monotonic()
-    assert slow.close() is False
+    assert slow.close(0.1) is False
     assert time.monotonic() - began < 1.5
 
 
