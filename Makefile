@@ -80,6 +80,10 @@ mutants: venv ## faults put in on purpose: the fixed list, then random ones (SEE
 test: venv ## every layer, on a real Kubernetes
 	$(PY) .ci/test.py
 
+.PHONY: screenshots
+screenshots: venv ## pictures of report.html for the docs, from a real run; TRAIN=1 trains it anew
+	$(PY) .ci/screenshots.py $(if $(TRAIN),--train)
+
 .PHONY: demo
 demo: venv ## one real sweep on a real Kubernetes
 	$(PY) -m devcluster.demo --cluster "$(CLUSTER)" $(if $(KEEP),--keep)

@@ -25,7 +25,16 @@ from trainjobs.settle import best_reported
 from trainjobs.store import Store, StoreError
 from trainjobs.sweep import Sweep
 from trainsweep.contract import layout
-from trainsweep.contract.documents import EXIT_FENCED, Best, Outcome, Phase, Progress, Verdict
+from trainsweep.contract.documents import (
+    EXIT_FENCED,
+    MAX_RUNNING,
+    Best,
+    Outcome,
+    Phase,
+    Progress,
+    RunningTrial,
+    Verdict,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +62,22 @@ def stop_before(deadline: float, started: float, grace: float) -> float:
 
 
 def progress_bytes(progress: Progress) -> bytes:
-    """The document within its limit: the operator reads no more than 4 KiB."""
-    data = progress.to_json()
-    if len(data) > PROGRESS_LIMIT and progress.best is not None:
-        progress = progress.model_copy(update={"best": progress.best.model_copy(update={"parameters": {}})})
-        data = progress.to_json()
-    if len(data) > PROGRESS_LIMIT:
-        data = progress.model_copy(update={"message": progress.message[:200], "best": None}).to_json()
+    """The document within its limit: the operator reads no more than 4 KiB.
+
+    What can be looked up elsewhere goes first: the parameters of the best trial, the trials that run, the message's end.
+    """
+    smaller = progress
+    for step in (
+        lambda p: p,
+        lambda p: p.model_copy(update={"best": p.best and p.best.model_copy(update={"parameters": {}})}),
+        lambda p: p.model_copy(update={"running": p.running[:4], "message": p.message[:200]}),
+        lambda p: p.model_copy(update={"running": [], "message": p.message[:100]}),
+        lambda p: p.model_copy(update={"best": None, "message": ""}),
+    ):
+        smaller = step(smaller)
+        data = smaller.to_json()
+        if len(data) <= PROGRESS_LIMIT:
+            break
     return data
 
 
@@ -246,6 +264,9 @@ class Pulse:
             last_step_at=self.watch.last_step_at if self.watch is not None else None,
             trials=self._records.counts(),
             best=self.best_now(),
+            running=[
+                RunningTrial(trial=r.trial, step=r.step, value=r.value) for r in self._records if r.state == "Running"
+            ][:MAX_RUNNING],
             eta_seconds=self.eta(),
             message=self.message,
             receipt_digest=self.receipt_digest,

@@ -122,6 +122,11 @@ class Recorder(DriverOnly, ray.tune.Callback):
         start, before = self._started[index]
         return {"seconds": round(before + time.time() - start, 3)}
 
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """See Callback: what was ended in the midst has held its workers, too."""
+        for index in list(self._started):
+            self._records.update(index, **self._taken(index))
+
     def _ended(self, index: int) -> None:
         if index in self._started:
             self._records.update(index, **self._taken(index))

@@ -35,7 +35,10 @@ def importances(parameters: Sequence[Parameter], records: Sequence[TrialRecord],
     valued = valued[:: math.ceil(len(valued) / MOST)] if len(valued) > MOST else valued
     if len(valued) < FEWEST or len({r.best_value for r in valued}) < 2:
         return {}
-    import optuna
+    try:
+        import optuna
+    except ImportError:
+        return {}  # a report made where the driver is not installed
 
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

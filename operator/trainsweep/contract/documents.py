@@ -187,6 +187,17 @@ class Best(Document):
     checkpoint: Key | None = None
 
 
+MAX_RUNNING = 16
+
+
+class RunningTrial(Document):
+    """A trial that runs now, as far as it has reported."""
+
+    trial: TrialId
+    step: Annotated[int, Field(ge=0)] = 0
+    value: Number | None = None
+
+
 class Progress(Document):
     """`progress.json`, at most 4 KiB, rewritten with every heartbeat."""
 
@@ -201,6 +212,8 @@ class Progress(Document):
     """Unix seconds of the last report or start of any trial: what a stall is counted from."""
     trials: TrialCounts
     best: Best | None = None
+    running: Annotated[list[RunningTrial], Field(max_length=MAX_RUNNING)] = []
+    """Trials that run now, in the order of their indices; of very many only the first."""
     eta_seconds: Number | None = None
     message: Text = ""
     receipt_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None

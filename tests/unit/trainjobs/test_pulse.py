@@ -1,6 +1,5 @@
 """Heartbeat, stop and deadline, without Ray: what is written and what is asked of Tune."""
 
-import json
 import time
 
 import pytest
@@ -18,6 +17,7 @@ from trainsweep.contract.documents import (
     Outcome,
     Phase,
     Progress,
+    RunningTrial,
     StopRequest,
     TrialCounts,
     Verdict,
@@ -142,19 +142,55 @@ def test_progress_says_phase_counts_and_best(place, beat):
     assert progress.best.checkpoint == "train/t0000-0123456789/c"
 
 
-def test_progress_never_passes_its_limit():
-    best = Best(trial="t0000", value=1, step=1, parameters={f"p{i}": "x" * 1000 for i in range(64)})
+def test_progress_names_the_trials_that_run(place, beat):
+    for index, state in enumerate(["Running", "Succeeded", "Running"]):
+        place.records.propose(index, {"x": 0.1 * index})
+        place.records.report(index, index + 1, 0.5)
+        place.records.update(index, state=state)
+    beat._beat()
+    progress = Progress.model_validate_json((place.root / "progress.json").read_bytes())
+    assert [(r.trial, r.step, r.value) for r in progress.running] == [("t0000", 1, 0.5), ("t0002", 3, 0.5)]
+
+
+@pytest.mark.parametrize("character", ["x", "é", "\U0001f600", "\x00", '"', "\\", "\u2028"])
+@pytest.mark.parametrize("parameters", [0, 64])
+@pytest.mark.parametrize("running", [0, 16])
+def test_progress_never_passes_its_limit(character, parameters, running):
+    """The worst of every field, in characters that JSON writes long: the value of the best is the last that goes."""
+    best = Best(
+        trial="t" * 63,
+        value=-1.7976931348623157e308,
+        step=10**18,
+        parameters={f"p{i}": character * 1000 for i in range(parameters)},
+        checkpoint="train/" + "c" * 200,
+    )
     progress = Progress(
-        attempt_id="1-0a1b2c3d",
-        phase=Phase.RUNNING,
-        heartbeat_at=1,
-        trials=TrialCounts(),
+        attempt_id="999-0a1b2c3d",
+        phase=Phase.WAITING_FOR_VERDICT,
+        heartbeat_at=1.0000000000000002e300,
+        trials=TrialCounts(expected=100_000, succeeded=10**12),
         best=best,
-        message="é" * 1024,
+        running=[RunningTrial(trial="r" * 63, step=10**18, value=-1.7976931348623157e308)] * running,
+        message=character * 1024,
+        receipt_digest="a" * 64,
+        eta_seconds=1.0000000000000002e300,
     )
     data = pulse.progress_bytes(progress)
     assert len(data) <= 4096
-    assert json.loads(data)["best"]["value"] == 1
+    found = Progress.model_validate_json(data)
+    assert found.best.value == best.value
+    assert found.receipt_digest == "a" * 64
+
+
+def test_progress_of_an_ordinary_sweep_is_whole(place):
+    best = Best(
+        trial="t0000", value=1, step=1, parameters={f"p{i}": 0.123456789 for i in range(12)}, checkpoint="train/x"
+    )
+    running = [RunningTrial(trial=f"t{i:04d}", step=12, value=0.123456789) for i in range(16)]
+    progress = Progress(
+        attempt_id="1-0a1b2c3d", phase=Phase.RUNNING, heartbeat_at=1.0, trials=TrialCounts(), best=best, running=running
+    )
+    assert Progress.model_validate_json(pulse.progress_bytes(progress)) == progress
 
 
 def test_a_newer_attempt_ends_tune_and_silences_this_one(place, beat, monkeypatch):

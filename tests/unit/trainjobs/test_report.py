@@ -168,6 +168,13 @@ assert build(facts(many(60)))["importances"][0]["name"] == "lr"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
+def test_a_report_without_optuna_has_no_importances(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert build(facts(many(60)))["importances"] == []
+
+
 def test_rank_correlation_knows_ties_and_direction():
     rising = [(float(i), float(i**3)) for i in range(10)]
     assert rank_correlation(rising) == pytest.approx(1)

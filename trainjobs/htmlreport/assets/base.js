@@ -6,7 +6,7 @@ const trials = D.trials.map((row) => Object.fromEntries(Object.entries(COLUMN).m
 const byIndex = new Map(trials.map((t) => [t.index, t]));
 const champion = D.best ? Number(D.best.trial.replace(/\D/g, "")) : null;
 const STATES = [
-  ["Succeeded", "succeeded", "--good"], ["EarlyStopped", "stopped early", "--early"], ["Running", "running", "--run"],
+  ["Succeeded", "succeeded", "--good"], ["EarlyStopped", "stopped early", "--early"], ["Running", D.state.outcome ? "to be resumed" : "running", "--run"],
   ["Failed", "failed", "--fail"], ["Proposed", "waiting", "--wait"],
 ];
 const STATE_NAME = Object.fromEntries(STATES.map(([key, name]) => [key, name]));
