@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,99 @@ def test_a_run_is_proven_and_exported_and_a_damaged_file_is_found_later(tmp_path
     looked = trainsweep("verify", out["run"], "-o", "json")
     assert looked.returncode == 1
     assert any(victim in line and "WrongChecksum" in line for line in json.loads(looked.stdout)["missing"])
+
+
+SLOW = """
+apiVersion: trainsweep.io/v1alpha1
+kind: TrainSweep
+metadata: {name: slow}
+spec:
+  objective: {metric: loss, mode: Minimize}
+  search:
+    algorithm: {grid: {}}
+    parameters: [{name: rate, categorical: {values: [0.5, 0.25]}}]
+  trials: {maxConcurrent: 2}
+  training: {entrypoint: "train:train_loop", config: {epochs: 12, seconds: 1}}
+"""
+
+
+class Command:
+    """`trainsweep run` in a process of its own, with what it wrote about its trials."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "sweep.yaml").write_text(SLOW)
+        (folder / "train.py").write_text((ROOT / "examples" / "tiny" / "train.py").read_text())
+
+    def start(self):
+        command = [
+            sys.executable,
+            "-m",
+            "trainsweep.cli.main",
+            "run",
+            "sweep.yaml",
+            "--local",
+            "--cpus",
+            "4",
+            "-o",
+            "json",
+        ]
+        env = os.environ | {"PYTHONPATH": f"{ROOT / 'operator'}{os.pathsep}{ROOT}"}
+        self.process = subprocess.Popen(
+            command, env=env, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def trials(self):
+        found = list((self.folder / "trainsweep-runs").glob("default/slow/*/trials.jsonl"))
+        return [json.loads(line) for line in found[0].read_text().splitlines()] if found else []
+
+    def wait_for_step(self, step):
+        end = time.monotonic() + 400
+        while time.monotonic() < end and not any(t.get("step", 0) >= step for t in self.trials()):
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.2)
+        assert any(t.get("step", 0) >= step for t in self.trials())
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self, seconds):
+        out, err = self.process.communicate(timeout=seconds)
+        return self.process.returncode, json.loads(out), err
+
+
+def test_ctrl_c_twice_ends_now_once_ends_well_and_the_same_command_goes_on(tmp_path):
+    run = Command(tmp_path)
+    run.start()
+    run.wait_for_step(1)
+    run.interrupt()
+    time.sleep(1)
+    run.interrupt()
+    began = time.monotonic()
+    code, _, said = run.end(120)
+    assert code == 1
+    assert time.monotonic() - began < 90  # 15 s, and a second look at the store
+    assert "ending the driver now" in said
+
+    run.start()
+    reached = max(t["step"] for t in run.trials())
+    run.wait_for_step(reached + 1)
+    run.interrupt()
+    code, out, _ = run.end(200)
+    assert code == 1
+    assert (out["outcome"], out["verified"], out["exitCode"]) == ("Stopped", True, 5)
+    assert out["receipt"]
+    stopped = {t["trial"]: t["step"] for t in run.trials()}
+    assert max(stopped.values()) < 12
+
+    run.start()
+    code, out, said = run.end(600)
+    assert code == 0, said
+    assert (out["outcome"], out["verified"]) == ("Completed", True)
+    assert out["attempt"].startswith("3-")
+    for trial in run.trials():
+        assert (trial["state"], trial["step"]) == ("Succeeded", 12)
+        assert [step for step, _ in trial["history"]] == list(range(1, 13)), "one curve over all attempts"
+    report = Path(out["report"].removeprefix("file://")).read_text()
+    assert "Completed" in report
+    assert '"proof":"Persisted"' in report
