@@ -66,18 +66,19 @@ def progress_bytes(progress: Progress) -> bytes:
 
     What can be looked up elsewhere goes first: the parameters of the best trial, the trials that run, the message's end.
     """
-    smaller = progress
-    for step in (
-        lambda p: p,
-        lambda p: p.model_copy(update={"best": p.best and p.best.model_copy(update={"parameters": {}})}),
-        lambda p: p.model_copy(update={"running": p.running[:4], "message": p.message[:200]}),
-        lambda p: p.model_copy(update={"running": [], "message": p.message[:100]}),
-        lambda p: p.model_copy(update={"best": None, "message": ""}),
+    best = progress.best and progress.best.model_copy(update={"parameters": {}})
+    smaller: dict[str, object] = {}
+    data = progress.to_json()
+    for change in (
+        {"best": best},
+        {"running": progress.running[:4], "message": progress.message[:200]},
+        {"running": [], "message": progress.message[:100]},
+        {"best": None, "message": ""},
     ):
-        smaller = step(smaller)
-        data = smaller.to_json()
         if len(data) <= PROGRESS_LIMIT:
             break
+        smaller |= change
+        data = progress.model_copy(update=smaller).to_json()
     return data
 
 
