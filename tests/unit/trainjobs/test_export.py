@@ -110,7 +110,8 @@ def test_a_record_that_names_another_checkpoint_or_attempt_proves_nothing(tmp_pa
     assert run.look().state is ExportState.UNKNOWN
 
 
-def test_a_place_that_cannot_be_written_fails_the_export_and_nothing_else(tmp_path):
+def test_a_place_that_cannot_be_written_fails_the_export_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("trainjobs.export.PATIENCE", 0.0)
     run = Exported(tmp_path)
     (tmp_path / "models").write_text("a file where a folder must be")
     record = run.make()

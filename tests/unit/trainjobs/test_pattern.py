@@ -26,11 +26,13 @@ def loop(config):
 def setup(**changes):
     values = {
         "entrypoint": LOOP,
+        "archive": None,
         "backend": "none",
         "constants": {"epochs": 5, "x": 0},
         "metric": "loss",
         "mode": "Minimize",
         "workers": 4,
+        "fewest": 4,
         "cpus": 2,
         "gpus": 1,
         "worker_restarts": 0,
