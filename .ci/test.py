@@ -59,7 +59,7 @@ def layers() -> list[Layer]:
         Layer("browser", pytest("tests/browser"), 1),
         # Apart, so that the look at what a cluster leaves behind sees nobody else's processes.
         Layer("devcluster", pytest("tests/integration/test_devcluster.py"), 1),
-        Layer("api", pytest("tests/integration/api"), 1),
+        Layer("api", pytest("tests/integration/api", "tests/integration/store"), 1),
         Layer("operator", pytest("tests/integration/operator"), 4),
         Layer("local", pytest("tests/local"), 6),
         Layer("e2e", pytest("tests/e2e"), 22),

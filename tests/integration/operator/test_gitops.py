@@ -82,7 +82,7 @@ def test_D6_a_sweep_that_is_applied_again_while_it_goes_launches_nothing_and_aft
         assert left is None or kstatus(left) == "Terminating"
         world.gone(body)
         assert len(world.runs(body)) == 1, "nothing was launched for a sweep that goes"
-        again = world.submit(sweep("hasty", space), script, Script())
+        again = world.submit(sweep("hasty", space), Script())
         done = world.ended(again)
     assert condition(done, "Succeeded")["status"] == "True"
     assert done["status"]["run"] == run, "the same run in the store"
