@@ -35,7 +35,10 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
         lambda n: "arn:aws:iam::111122223333:role/".ljust(n, "a"),
         "arn:aws:iam::1111:role/x",
     ),
-    r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)+$": (lambda n: "s3://bucket/".ljust(n, "a"), "s3://bucket"),
+    r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)+$": (
+        lambda n: "s3://buck/".ljust(n, "a"),
+        "s3a://bucket/path",
+    ),
     r"^[0-9a-f]{64}$": (_repeat("a"), "A" * 64),
     r"^(https?://[^\s/?#@]+)?/?$": (lambda n: "http://".ljust(n, "a"), "ftp://x"),
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$": (_repeat("a"), "-a"),
@@ -70,6 +73,7 @@ PATTERNS: dict[str, tuple[Callable[[int], str], str]] = {
 """A maker of fitting strings of a length, and one string that does not fit."""
 
 SHORTEST = {
+    r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)+$": 12,
     r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/?#\s]+)*/?$": 12,
     r"^(arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+)?$": 32,
     r"^(100|[1-9]?[0-9])%$": 2,

@@ -20,6 +20,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 
+from trainsweep.core.fields import items, mapping, text
 from trainsweep.runtime.kube import POD, Conflict, Denied, Invalid, Kind, KubeError, NotFound, Object, Unavailable
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -52,15 +53,20 @@ class TokenBucket:
 def error_of(status: int, body: str | None, retry_after: str | None = None) -> KubeError:
     """The type of an HTTP status, with the message of the `v1.Status` in the body."""
     message = (body or "").strip() or f"HTTP {status}"
+    fields: set[str] = set()
     try:
         parsed = json.loads(message)
         if isinstance(parsed, dict) and isinstance(parsed.get("message"), str):
             message = parsed["message"]
+            fields = {
+                text(mapping(cause).get("field"), 64) for cause in items(mapping(parsed.get("details")).get("causes"))
+            }
     except (ValueError, RecursionError):
         pass
     if status in (404, 410):
         return NotFound(message)
-    if status == 409:
+    # A patch that names another object's uid: 409 for what is built in, "field is immutable" for a custom resource.
+    if status == 409 or (status == 422 and fields == {"metadata.uid"}):
         return Conflict(message)
     if status in (401, 403):
         # A namespace that is being deleted answers 403 to creates: as final as a missing right.

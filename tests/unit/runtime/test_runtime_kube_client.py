@@ -23,7 +23,7 @@ from trainsweep.runtime.kube import (
     NotFound,
     Unavailable,
 )
-from trainsweep.runtime.kube_client import KubeClient, TokenBucket, path_of
+from trainsweep.runtime.kube_client import KubeClient, TokenBucket, error_of, path_of
 
 
 class Server:
@@ -203,3 +203,16 @@ async def test_writes_are_limited_and_reads_are_not() -> None:
     for _ in range(5):
         await bucket.take()
     assert loop.time() - started >= 0.09
+
+
+def test_a_patch_that_names_another_objects_uid_is_a_conflict_whatever_its_status() -> None:
+    """Seen on a real API server: 409 for pods, 422 with this one cause for custom resources."""
+
+    def invalid(*fields: str) -> str:
+        causes = [{"field": f, "message": "field is immutable"} for f in fields]
+        return json.dumps({"message": "it is invalid", "details": {"causes": causes}})
+
+    assert isinstance(error_of(422, invalid("metadata.uid")), Conflict)
+    assert isinstance(error_of(422, invalid("metadata.uid", "spec.x")), Invalid)
+    assert isinstance(error_of(422, invalid()), Invalid)
+    assert isinstance(error_of(422, "[1]"), Invalid)
