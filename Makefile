@@ -49,8 +49,8 @@ lock: venv ## compile the lock files anew
 	.ci/lock
 
 .PHONY: test-fast
-test-fast: venv ## everything that needs no cluster
-	$(PY) -m pytest tests/unit tests/simulation -q -n auto
+test-fast: venv ## what needs no cluster, without the few slow files: under 90 s
+	$(PY) -m pytest tests/unit tests/simulation -q -n auto -m "not slow"
 
 .PHONY: examples
 examples: venv ## train and prove every example on this machine

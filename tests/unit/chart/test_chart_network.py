@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.chart.test_chart_render import INSTALLS, of_kind, only, pod_spec
 
+pytestmark = pytest.mark.slow
+
 OPTIONAL = ("NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor")
 
 

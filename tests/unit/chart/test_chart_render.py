@@ -11,6 +11,8 @@ import yaml
 from tests.unit.chart.conftest import CHART, NAMESPACE, ROOT, Objects
 from trainsweep.api.sweepclass import DEFAULT_CLASS_ANNOTATION, TrainSweepClassSpec
 
+pytestmark = pytest.mark.slow
+
 ROLE_ARN = "arn:aws:iam::111122223333:role/trainsweep-operator"
 CLASS_SPEC = {
     "storage": {"allowedPrefixes": ["s3://bucket/{namespace}"]},

@@ -12,6 +12,8 @@ from tests.unit.chart.schemas import VERSIONS, problems
 from tests.unit.chart.test_chart_render import INSTALLS
 from tests.unit.chart.test_manifests import kustomize
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["kustomize"]
 FOLDERS = sorted(
     str(path.parent.relative_to(ROOT))

@@ -15,6 +15,8 @@ from devcluster.tools import kubectl
 from tests.unit.chart.conftest import ROOT
 from trainsweep.api.sweepclass import TrainSweepClassSpec
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def kustomize():

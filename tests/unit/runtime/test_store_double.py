@@ -9,6 +9,8 @@ import pytest
 from tests.store_conformance import *  # noqa: F403  # the suite
 from tests.store_conformance import Server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server(s3_endpoint: str, s3_clients: tuple[Any, Any]) -> Server:

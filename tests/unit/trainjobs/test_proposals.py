@@ -10,6 +10,8 @@ from trainjobs.proposals import REPLAY_LIMIT, Proposals
 from trainjobs.records import FINAL, Records
 from trainsweep.contract.layout import parse_uri
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = [
     {"name": "x", "float": {"min": -5, "max": 5}},
     {"name": "lr", "float": {"min": 1e-4, "max": 1, "log": True}},

@@ -4,6 +4,8 @@ import pytest
 
 from bench.search.compare import FUNCTIONS, branin, direct, hartmann6, rosenbrock8, through_ours
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

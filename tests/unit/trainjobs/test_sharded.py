@@ -12,6 +12,8 @@ from tests.unit.trainjobs import shard_worker
 from trainjobs import checkpoint
 from trainjobs.checkpoint import CheckpointMismatchError
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 HERE = Path(__file__).parent

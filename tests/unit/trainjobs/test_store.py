@@ -13,6 +13,8 @@ from trainjobs.store import denied, open_store, probe_filesystem, unavailable
 from trainsweep.contract.documents import FailureReason, StoreRef
 from trainsweep.contract.layout import parse_uri
 
+pytestmark = pytest.mark.slow
+
 server_module = pytest.importorskip("moto.server")
 
 

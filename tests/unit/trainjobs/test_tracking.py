@@ -12,6 +12,8 @@ from trainjobs.records import Records
 from trainjobs.tracking import hub as module
 from trainjobs.tracking.hub import GIVE_UP, Hub, wanted
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def warnings(caplog, monkeypatch):
