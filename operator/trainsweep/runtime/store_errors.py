@@ -137,7 +137,8 @@ TABLE = (
     Row(
         "slow",
         Unavailable,
-        "the store asks to slow down ({words}): the look is made again later; if it stays, spread sweeps over prefixes",
+        "the store of bucket {bucket} asks to slow down ({words}): the look is made again later; if it stays, spread "
+        "sweeps over prefixes",
         codes=_codes(
             "SlowDown",
             "TooManyRequests",
@@ -173,8 +174,8 @@ TABLE = (
     Row(
         "unknown-credentials",
         Denied,
-        "the store does not know the operator's credentials ({words}): correct them, or bind the operator's "
-        "ServiceAccount to an identity (docs/howto/eks.md)",
+        "the store of bucket {bucket} does not know the operator's credentials ({words}): correct them, or bind the "
+        "operator's ServiceAccount to an identity (docs/howto/eks.md)",
         codes=_codes("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "XAdminUserNotFound"),
         seen_as="403 `InvalidAccessKeyId`, `SignatureDoesNotMatch`",
     ),

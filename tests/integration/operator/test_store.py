@@ -149,7 +149,7 @@ def test_wrong_credentials_are_unknown_and_never_missing(world: World, wrong: st
     assert {status for status, _ in seen} == {"Unknown"}
     assert condition(done, "Succeeded")["reason"] == "VerificationTimedOut"
     words = condition(done, "CheckpointsVerified")["message"]
-    assert "refuses" in words
+    assert "does not know the operator's credentials" in words
     assert "trainsweep" in words
 
 
