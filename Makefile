@@ -50,7 +50,7 @@ lock: venv ## compile the lock files anew
 
 .PHONY: test-fast
 test-fast: venv ## what needs no cluster, without the few slow files: under 90 s
-	$(PY) -m pytest tests/unit tests/simulation -q -n auto -m "not slow"
+	SEEDS=$(or $(SEEDS),100) $(PY) -m pytest tests/unit tests/simulation -q -n auto -m "not slow"
 
 .PHONY: examples
 examples: venv ## train and prove every example on this machine
