@@ -69,7 +69,9 @@ def run(api: ApiServer, count: int, seed: int, keep: int) -> tuple[Tally, Genera
             tally.differences.append(f"spec {tally.made} of seed {seed}: the server says {told[:2]}, we say {ours[:2]}")
         if not told:
             tally.admitted += 1
-            tally.leaves.update(covered(made.spec))
+            fields = covered(made.spec)
+            tally.leaves.update(fields)
+            generator.learn(fields)
             if len(tally.kept) < keep:
                 tally.kept.append(made.spec)
         elif made.rule is not None and any(message.endswith(made.rule[1]) for _, message in told):

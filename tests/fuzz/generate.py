@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,17 +104,26 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311  # a schedule of tests, no secret
         self.rules = sorted(CASES)
-        self.count = 0
+        self.count = self.broken = 0
+        self.seen: Counter[tuple[str, ...]] = Counter()
 
     def make(self) -> Made:
         """The next spec: some 60 % meant to be taken, 25 % left as they grew, 15 % to break one rule."""
         self.count += 1
         kind = self.rng.random()
         if kind < 0.15:
-            key = self.rules[self.count % len(self.rules)]
+            self.broken += 1
+            key = self.rules[self.broken % len(self.rules)]
             return Made(changed(self.rng.choice(CASES[key].refused)), key)
-        spec = self.grow(LEAVES[self.count % len(LEAVES)])
-        return Made(self.mend(spec, LEAVES[self.count % len(LEAVES)]) if kind < 0.75 else spec)
+        # Half of them go for the field that was admitted least so far: some fields are refused with most others.
+        scarce = min(LEAVES, key=lambda leaf: (self.seen[leaf], leaf))
+        leaf = scarce if self.rng.random() < 0.5 else LEAVES[self.count % len(LEAVES)]
+        spec = self.grow(leaf)
+        return Made(self.mend(spec, leaf) if kind < 0.75 else spec)
+
+    def learn(self, fields: list[tuple[str, ...]]) -> None:
+        """Takes note of the fields of a spec that was admitted."""
+        self.seen.update(fields)
 
     # ------------------------------------------------------------------ growing
 

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     print(json.dumps(result))
     for line in problems:
         print(f"FAILED: {line}", file=sys.stderr)
-    if not problems and options.count >= 10_000:
+    if real and not problems and options.count >= 10_000:
         RESULT.parent.mkdir(parents=True, exist_ok=True)
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
     return 1 if problems else 0
