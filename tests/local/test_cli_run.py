@@ -69,7 +69,7 @@ spec:
     algorithm: {grid: {}}
     parameters: [{name: rate, categorical: {values: [0.5, 0.25]}}]
   trials: {maxConcurrent: 2}
-  training: {entrypoint: "train:train_loop", config: {epochs: 12, seconds: 1}}
+  training: {entrypoint: "train:train_loop", config: {epochs: 40, seconds: 1}}
 """
 
 
@@ -140,7 +140,7 @@ def test_ctrl_c_twice_ends_now_once_ends_well_and_the_same_command_goes_on(tmp_p
     assert (out["outcome"], out["verified"], out["exitCode"]) == ("Stopped", True, 5)
     assert out["receipt"]
     stopped = {t["trial"]: t["step"] for t in run.trials()}
-    assert max(stopped.values()) < 12
+    assert max(stopped.values()) < 40
 
     run.start()
     code, out, said = run.end(600)
@@ -148,8 +148,8 @@ def test_ctrl_c_twice_ends_now_once_ends_well_and_the_same_command_goes_on(tmp_p
     assert (out["outcome"], out["verified"]) == ("Completed", True)
     assert out["attempt"].startswith("3-")
     for trial in run.trials():
-        assert (trial["state"], trial["step"]) == ("Succeeded", 12)
-        assert [step for step, _ in trial["history"]] == list(range(1, 13)), "one curve over all attempts"
+        assert (trial["state"], trial["step"]) == ("Succeeded", 40)
+        assert [step for step, _ in trial["history"]] == list(range(1, 41)), "one curve over all attempts"
     report = Path(out["report"].removeprefix("file://")).read_text()
     assert "Completed" in report
     assert '"proof":"Persisted"' in report

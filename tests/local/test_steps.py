@@ -13,7 +13,10 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(1200)]
 
 def test_an_epoch_goes_on_at_its_batch_and_background_uploads_are_proven(tmp_path, cluster):
     spec = example("tiny")
-    spec["search"]["parameters"] = [{"name": "rate", "categorical": {"values": [0.03]}}]
+    # One trial, with the one rate that the figures below are made of.
+    rate = {"name": "rate", "float": {"min": 0.03, "max": 0.03 + 1e-12}}
+    spec["search"] = {"algorithm": {"random": {"seed": 1}}, "parameters": [rate]}
+    spec["trials"] = {"count": 1}
     spec["training"] = {"entrypoint": "steps:train_loop", "config": {"epochs": 2, "batches": 40}}
     run = Run(tmp_path, spec, ROOT / "tests" / "local" / "loops", name="steps")
     try:
