@@ -19,7 +19,7 @@ from trainjobs.flags import Flags
 from trainjobs.htmlreport.gather import facts_of
 from trainjobs.htmlreport.writer import ReportWriter
 from trainjobs.logs import Tail
-from trainjobs.loop import find_loop
+from trainjobs.loop import find_datasets, find_loop
 from trainjobs.outcome import GOOD, DriverError, exit_code
 from trainjobs.patience import patiently
 from trainjobs.proof import Proof
@@ -185,6 +185,7 @@ class Driver:
                 filesystem=filesystem,
                 attempt_id=self._sweep.file.attempt_id,
                 needs_epoch=self._sweep.needs_epoch,
+                datasets=find_datasets(spec.training.entrypoint) is not None,
             )
             self._ray = (concurrent, resource, handle, setup)
             self.pulse.concurrent = concurrent

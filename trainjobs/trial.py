@@ -53,6 +53,8 @@ class TrialSetup:
     attempt_id: str
     needs_epoch: bool
     """Whether something is decided by `epoch`: then a report without it is an error."""
+    datasets: bool = False
+    """Whether the entrypoint's module makes Ray Data sets."""
 
     @property
     def num_workers(self) -> int | tuple[int, int]:
@@ -160,7 +162,8 @@ def _trainer(setup: TrialSetup, identity: dict[str, Any], parameters: dict[str, 
         "loop": {**setup.constants, **parameters},
     }
     ensure(setup.archive)
-    make = find_datasets(setup.entrypoint)
+    # The user's module is not imported for nothing: torch and its friends are 200 MB in every trial's process on the head.
+    make = find_datasets(setup.entrypoint) if setup.datasets else None
     datasets = make(dict(config["loop"])) if make is not None else None
     common: dict[str, Any] = {
         "datasets": datasets,
