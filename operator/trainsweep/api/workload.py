@@ -214,7 +214,7 @@ class Head(ApiModel):
 
     resources: ResourceList = Field(
         default_factory=dict,
-        description="Requests and limits of the head; absent: 2 CPUs and 2 GB + 1.3 GB for each concurrent trial.",
+        description="Requests and limits of the head; absent: 2 CPUs and 3 GB + 1.3 GB for each concurrent trial.",
     )
     node_selector: LabelMap = Field(
         default_factory=dict, description="Node labels that the head needs; prefer on-demand nodes."

@@ -16,7 +16,7 @@ from trainsweep.plan import quantity
 
 HEAD_CPUS = 2
 # Measured: 1.05 GB of head processes, and per concurrent trial 7 processes with 1.03 GB proportional memory.
-HEAD_BASE_BYTES = 2 * 10**9
+HEAD_BASE_BYTES = 3 * 10**9
 HEAD_TRIAL_BYTES = 1_300_000_000
 DERIVED_GROUP = "workers"
 DERIVED_CPUS = 16

@@ -129,7 +129,7 @@ def _head(written: Mapping[str, Any], planned: Plan, class_spec: TrainSweepClass
     if given >= (need := head_memory(planned.max_concurrent)):
         return []
     message = (
-        f"{memory} is too little: the head needs 2 GB and 1.3 GB for each of {planned.max_concurrent} concurrent "
+        f"{memory} is too little: the head needs 3 GB and 1.3 GB for each of {planned.max_concurrent} concurrent "
         f"trial(s); write {-(-need // 10**6)}M, lower trials.maxConcurrent, or leave it out"
     )
     return [Problem(Reason.INVALID_SPEC, "spec.cluster.head.resources.memory", message)]

@@ -155,7 +155,7 @@ def test_a_sweep_may_not_starve_its_head_but_a_class_may():
     assert problems(spec, klass()) == {"spec.cluster.head.resources.memory": Reason.INVALID_SPEC}
     defaults = {"cluster": {"head": {"resources": {"cpu": 1, "memory": "1Gi"}}}}
     assert problems(raw(), klass(defaults=defaults)) == {}
-    assert problems(raw(**head_group(resources={"memory": "4600M"})), klass()) == {}
+    assert problems(raw(**head_group(resources={"memory": "5600M"})), klass()) == {}
 
 
 def test_no_image_anywhere():
