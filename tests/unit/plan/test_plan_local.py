@@ -23,7 +23,7 @@ def spec(concurrent=4, count=1, **resources):
         (2, 64, 4, 1, {"cpu": 1}, 2),
         (5, 64, 4, 2, {"cpu": 1}, 2),
         (8, 64, 4, 2, {"cpu": 4}, 1),
-        (8, 6, 4, 1, {"cpu": 1}, 3),  # 3 GB and 1.3 GB a trial
+        (8, 7, 4, 1, {"cpu": 1}, 3),  # 3 GB and 1.3 GB a trial
         (8, 12, 4, 1, {"cpu": 1, "memory": "4Gi"}, 1),
         (8, 0, 4, 1, {"cpu": 1}, 4),  # a system that does not say how much is free
     ],

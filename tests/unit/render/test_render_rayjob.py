@@ -158,7 +158,7 @@ def test_head_memory_grows_with_concurrency():
         rayjob = render(render_input(raw(trials={"maxConcurrent": concurrent}), klass()))
         return parse(head_pod(rayjob)["spec"]["containers"][0]["resources"]["limits"]["memory"])
 
-    assert memory(1) == 3_300_000_000
+    assert memory(1) == 4_300_000_000
     assert memory(4) - memory(1) == 3 * 1_300_000_000
 
 
