@@ -16,8 +16,8 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from devcluster.shell import run  # noqa: E402
-from devcluster.tools import helm  # noqa: E402
+from devcluster.shell import run  # noqa: E402  # the path is set above
+from devcluster.tools import helm  # noqa: E402  # the path is set above
 
 NOTE = "# Generated from charts/trainsweep by `.ci/manifests.py`; change the chart, not this file.\n"
 NAMESPACE = "trainsweep-system"

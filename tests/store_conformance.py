@@ -260,7 +260,7 @@ def test_a_copy_has_the_bytes_of_its_original(place: Place, checksums: bool, par
         place.server,
         target,
         Writer(target, REGION, place.server.endpoint),
-        open_store(target, REGION, place.server.endpoint),  # type: ignore[arg-type]
+        open_store(target, REGION, place.server.endpoint),  # type: ignore[arg-type]  # a double, or a union that the stub leaves out
     )
     assert checked(copied, "y", entry(data))[0] == ""
     assert copied.reader.get("y", 12 * MIB) == data

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(1500)]
 def endpoint():
     import boto3
 
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)  # an extra; CI has it and fails on a skip
     server.start()
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
     before = {k: os.environ.get(k) for k in keys}

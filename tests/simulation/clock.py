@@ -63,7 +63,7 @@ class Clock(asyncio.BaseEventLoop):
         if timeout is None:
             raise Stuck("nothing is left to happen")
         if timeout > 0:
-            self._at = max(self._at, self._scheduled[0].when())  # type: ignore[attr-defined]
+            self._at = max(self._at, self._scheduled[0].when())  # type: ignore[attr-defined]  # not in the stubs
         return []
 
     def _process_events(self, event_list: Any) -> None:

@@ -21,8 +21,8 @@ def counted() -> Iterator[Counter[str]]:
         return ends.classify(facts)
 
     before = conclude.classify
-    conclude.classify = classify  # type: ignore[attr-defined]
+    conclude.classify = classify  # type: ignore[attr-defined]  # not in the stubs
     try:
         yield counts
     finally:
-        conclude.classify = before  # type: ignore[attr-defined]
+        conclude.classify = before  # type: ignore[attr-defined]  # not in the stubs

@@ -55,7 +55,7 @@ def trial_table(records: Sequence[TrialRecord], metric: str, mode: str, rows: in
     """The rows as a table. Everything in it is text, never markup."""
     table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
     for name, justify in (("trial", "left"), ("state", "left"), ("epoch", "right"), (metric, "right")):
-        table.add_column(Text(str(clean(name, 24))), justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(Text(str(clean(name, 24))), justify=justify, no_wrap=True)  # type: ignore[arg-type]  # a double, or a union that the stub leaves out
     table.add_column(Text("curve"), no_wrap=True)
     table.add_column(Text("time"), justify="right", no_wrap=True)
     table.add_column(Text("parameters"), no_wrap=True, overflow="ellipsis", ratio=1)

@@ -331,7 +331,7 @@ def _refuse_archived(answer: dict[str, Any], key: str) -> None:
         where = str(answer["StorageClass"])
     if where and not re.search(r'ongoing-request="false"', str(answer.get("Restore") or "")):
         fault = {"Error": {"Code": "InvalidObjectState", "Message": where}}
-        raise explain(ClientError(fault, "HeadObject"), "", key)  # type: ignore[arg-type]
+        raise explain(ClientError(fault, "HeadObject"), "", key)  # type: ignore[arg-type]  # a double, or a union that the stub leaves out
 
 
 def _stored(answer: dict[str, Any]) -> Iterator[Checksum]:

@@ -15,7 +15,7 @@ from trainsweep.contract.documents import ADOPTED, FailureReason, Outcome
 from trainsweep.core.ends import RULES, Cause, EndClass, EndFacts, Stop, classify
 from trainsweep.core.model import ClusterView, Proof
 
-A, I, E, S = EndClass.APPLICATION, EndClass.INFRASTRUCTURE, EndClass.EVICTION, EndClass.STARTUP  # noqa: E741
+A, I, E, S = EndClass.APPLICATION, EndClass.INFRASTRUCTURE, EndClass.EVICTION, EndClass.STARTUP  # noqa: E741  # the classes' initials
 CASES: list[tuple[dict[str, Any], EndClass, bool, Reason]] = [
     ({"cause": Cause.JOB_SUCCEEDED, "outcome": Outcome.COMPLETED}, EndClass.SUCCESS, False, Reason.COMPLETED),
     ({"cause": Cause.JOB_SUCCEEDED, "outcome": Outcome.GOAL_REACHED}, EndClass.SUCCESS, False, Reason.GOAL_REACHED),

@@ -166,7 +166,7 @@ class World:
     """Passes in two halves, observe and apply, that interleave as they like; a half that is lost is a crash."""
 
     def __init__(self, seed: int, limit: int = 4) -> None:
-        self.rng, self.limit, self.now = random.Random(seed), limit, NOW  # noqa: S311
+        self.rng, self.limit, self.now = random.Random(seed), limit, NOW  # noqa: S311  # no secret is drawn
         self.sweeps: dict[str, Sweep] = {}
         self.half: list[tuple[str, int, Any]] = []
         self.started: list[str] = []

@@ -39,7 +39,7 @@ def test_its_limits_are_those_of_the_code():
 
 
 def test_its_messages_are_the_driver_s():
-    pytest.importorskip("ray.tune")
+    pytest.importorskip("ray.tune")  # an extra; CI has it and fails on a skip
     from trainjobs.trial import ReportError, check_report
 
     told = re.findall(r"`(reported: .*?)`", PAGE)

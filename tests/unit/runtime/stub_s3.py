@@ -55,7 +55,7 @@ class StubS3:
         if self.refuse is not None:
             raise self.refuse
 
-    def head_object(self, *, Bucket: str, Key: str, PartNumber: int = 0, **_: Any) -> dict[str, Any]:  # noqa: N803
+    def head_object(self, *, Bucket: str, Key: str, PartNumber: int = 0, **_: Any) -> dict[str, Any]:  # noqa: N803  # botocore's own names
         self._ask("HEAD", Key)
         if Key not in self.objects:
             raise refusal("404", 404, "HeadObject", "Not Found")
@@ -64,7 +64,7 @@ class StubS3:
             return {**part, "ContentLength": part["Size"], "PartsCount": len(self.parts[Key])}
         return {"ContentLength": len(self.objects[Key]), "ETag": '"1"', **self.told.get(Key, {})}
 
-    def get_object(self, *, Bucket: str, Key: str, Range: str, **_: Any) -> dict[str, Any]:  # noqa: N803
+    def get_object(self, *, Bucket: str, Key: str, Range: str, **_: Any) -> dict[str, Any]:  # noqa: N803  # botocore's own names
         self._ask("GET", Key)
         if Key not in self.objects:
             raise refusal("NoSuchKey", 404)
@@ -73,13 +73,13 @@ class StubS3:
             raise refusal("InvalidRange", 416)
         piece = data[int(start) : int(end) + 1]
         return {
-            "Body": StreamingBody(io.BytesIO(piece), len(piece)),  # type: ignore[arg-type]
+            "Body": StreamingBody(io.BytesIO(piece), len(piece)),  # type: ignore[arg-type]  # a double, or a union that the stub leaves out
             "ContentLength": len(piece),
             "ContentRange": f"bytes {start}-{int(start) + len(piece) - 1}/{len(data)}",
             "ETag": '"1"',
         }
 
-    def get_object_attributes(self, *, Key: str, PartNumberMarker: int = 0, **_: Any) -> dict[str, Any]:  # noqa: N803
+    def get_object_attributes(self, *, Key: str, PartNumberMarker: int = 0, **_: Any) -> dict[str, Any]:  # noqa: N803  # botocore's own names
         self._ask("ATTRIBUTES", Key)
         if not self.attributes:
             raise refusal("NotImplemented", 501)

@@ -41,7 +41,7 @@ async def test_a5_refused_connections_are_transient_and_nothing_is_called_missin
     client = StubS3()
     run = stub_run(client)
     digest = run.settle(run.receipt())
-    client.refuse = EndpointConnectionError(endpoint_url="https://s3")  # type: ignore[assignment]
+    client.refuse = EndpointConnectionError(endpoint_url="https://s3")  # type: ignore[assignment]  # a fault is put in
     found = await see(run, digest, inventory=True)
     assert (found.proof, found.denied, found.missing) == (Proof.UNKNOWN, False, ())
     client.refuse = None
@@ -152,7 +152,7 @@ async def test_f6_what_retention_deleted_is_not_missing_and_a_marker_is_explaine
     assert (await see(run, digest)).proof is Proof.PERSISTED
     run.delete(f"{BEST}/model.pt")
     key = f"{PREFIX}/{BEST}/model.pt"
-    client.list_object_versions = lambda **_: {  # type: ignore[method-assign]
+    client.list_object_versions = lambda **_: {  # type: ignore[method-assign]  # a fault is put in
         "DeleteMarkers": [{"Key": key, "IsLatest": True, "VersionId": "m1"}],
         "Versions": [{"Key": f"{key}-other", "VersionId": "v0"}, {"Key": key, "VersionId": "v1"}],
     }

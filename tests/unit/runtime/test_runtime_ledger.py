@@ -112,13 +112,13 @@ def test_who_waits_in_line_is_woken_when_gpus_are_let_go(ledger: tuple[Ledger, M
 def names() -> dict[str, set[str]]:
     """Every metric that a process serves, with its labels."""
     metrics = Metrics()
-    Process(Settings(), SimpleNamespace(last_success=0.0), metrics)  # type: ignore[arg-type]
+    Process(Settings(), SimpleNamespace(last_success=0.0), metrics)  # type: ignore[arg-type]  # a double, or a union that the stub leaves out
     found = {}
     for metric in metrics.registry._collector_to_names:
         name = getattr(metric, "_name", "")
         if name.startswith("trainsweep_"):
-            total = "_total" if metric._type == "counter" else ""  # type: ignore[attr-defined]
-            found[f"{name}{total}"] = set(metric._labelnames)  # type: ignore[attr-defined]
+            total = "_total" if metric._type == "counter" else ""  # type: ignore[attr-defined]  # not in the stubs
+            found[f"{name}{total}"] = set(metric._labelnames)  # type: ignore[attr-defined]  # not in the stubs
     return found
 
 

@@ -99,7 +99,7 @@ def test_messages_stay_the_same_from_look_to_look() -> None:
     """A status is written anew when its words change: no request id may be among them."""
     first, second = refused(503, "SlowDown"), refused(503, "SlowDown")
     for number, error in enumerate((first, second)):
-        error.response["ResponseMetadata"]["RequestId"] = f"id-{number}"  # type: ignore[attr-defined]
+        error.response["ResponseMetadata"]["RequestId"] = f"id-{number}"  # type: ignore[attr-defined]  # not in the stubs
     assert str(explain(first, "b", "k")) == str(explain(second, "b", "k"))
 
 
@@ -115,8 +115,8 @@ def test_an_answer_to_head_has_no_words_so_a_read_says_why(s3_run: Run) -> None:
 
 def test_every_algorithm_of_the_clients_model_is_known() -> None:
     model = botocore.session.get_session().get_service_model("s3")
-    members = model.shape_for("HeadObjectOutput").members  # type: ignore[attr-defined]
+    members = model.shape_for("HeadObjectOutput").members  # type: ignore[attr-defined]  # not in the stubs
     named = {m.removeprefix("Checksum") for m in members if m.startswith("Checksum")} - {"Type"}
     assert named == set(ALGORITHMS)
-    assert set(model.shape_for("ChecksumAlgorithm").enum) == set(ALGORITHMS)  # type: ignore[attr-defined]
-    assert set(model.shape_for("ChecksumType").enum) == {"COMPOSITE", "FULL_OBJECT"}  # type: ignore[attr-defined]
+    assert set(model.shape_for("ChecksumAlgorithm").enum) == set(ALGORITHMS)  # type: ignore[attr-defined]  # not in the stubs
+    assert set(model.shape_for("ChecksumType").enum) == {"COMPOSITE", "FULL_OBJECT"}  # type: ignore[attr-defined]  # not in the stubs

@@ -187,10 +187,10 @@ def test_a_read_that_breaks_goes_on_where_it_was_a_few_times(cuts: int, proven: 
         if left[0]:
             left[0] -= 1
             whole = answer["Body"].read()
-            answer["Body"] = StreamingBody(Breaking(whole, 100), len(whole))  # type: ignore[arg-type]
+            answer["Body"] = StreamingBody(Breaking(whole, 100), len(whole))  # type: ignore[arg-type]  # a double, or a union that the stub leaves out
         return answer
 
-    client.get_object = breaking  # type: ignore[method-assign]
+    client.get_object = breaking  # type: ignore[method-assign]  # a fault is put in
     if proven:
         assert look(client, manifest(DATA, "SHA256"))[:2] == ("", len(DATA))
         return
@@ -205,7 +205,7 @@ def test_a_head_that_is_denied_where_a_read_is_not_is_still_compared() -> None:
     def denied(**_: Any) -> dict[str, Any]:
         raise refusal("403", 403, "HeadObject", "Forbidden")
 
-    client.head_object = denied  # type: ignore[method-assign]
+    client.head_object = denied  # type: ignore[method-assign]  # a fault is put in
     assert look(client, manifest(DATA, "SHA256"))[:2] == ("", len(DATA))
     client.refuse = refusal("AccessDenied", 403)
     with pytest.raises(Denied):

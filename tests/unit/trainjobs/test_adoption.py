@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest.importorskip("ray")
+pytest.importorskip("ray")  # an extra; CI has it and fails on a skip
 
 from tests.unit.trainjobs.builders import UID, Place
 from trainjobs.driver import Driver

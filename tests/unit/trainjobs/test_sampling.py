@@ -2,10 +2,10 @@
 
 import pytest
 
-torch = pytest.importorskip("torch")
-from torch.utils.data import DataLoader  # noqa: E402
+torch = pytest.importorskip("torch")  # an extra; CI has it and fails on a skip
+from torch.utils.data import DataLoader  # noqa: E402  # the path is set above
 
-from trainjobs.sampling import ResumableSampler  # noqa: E402
+from trainjobs.sampling import ResumableSampler  # noqa: E402  # the path is set above
 
 DATA = list(range(97))
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.trainjobs.builders import Place
 
-pytest.importorskip("ray.tune")
+pytest.importorskip("ray.tune")  # an extra; CI has it and fails on a skip
 
 from trainjobs import stopping
 from trainjobs.records import Records
@@ -69,7 +69,7 @@ def test_C10_the_order_of_trials_decides_whether_asha_stops_anything(tmp_path):
 @pytest.mark.parametrize("early", [ASHA, HYPERBAND, MEDIAN], ids=["asha", "hyperband", "median"])
 def test_a_later_attempt_decides_as_the_former_would_have(tmp_path, early):
     """The same reports, once in one attempt, once with a kill after each: the same trials are stopped."""
-    draw = random.Random(5)  # noqa: S311
+    draw = random.Random(5)  # noqa: S311  # no secret is drawn
     reports = [(i, e, draw.random()) for e in range(1, 9) for i in draw.sample(range(12), 12)]
     _, whole = stopper(tmp_path / "a", early, count=12)
     place, torn = stopper(tmp_path / "b", early, count=12)
@@ -110,7 +110,7 @@ def test_the_median_rule_is_tune_s():
     from ray.tune.schedulers import MedianStoppingRule
 
     for mode, seed in (("Minimize", 1), ("Maximize", 2)):
-        draw = random.Random(seed)  # noqa: S311
+        draw = random.Random(seed)  # noqa: S311  # no secret is drawn
         theirs = MedianStoppingRule(
             time_attr="epoch",
             metric="loss",

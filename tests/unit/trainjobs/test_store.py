@@ -15,7 +15,7 @@ from trainsweep.contract.layout import parse_uri
 
 pytestmark = pytest.mark.slow
 
-server_module = pytest.importorskip("moto.server")
+server_module = pytest.importorskip("moto.server")  # an extra; CI has it and fails on a skip
 
 
 @pytest.fixture(scope="module")

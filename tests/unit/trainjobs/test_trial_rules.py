@@ -9,7 +9,7 @@ import pytest
 from tests.unit.trainjobs import builders
 from tests.unit.trainjobs.builders import Place
 
-pytest.importorskip("ray.tune")
+pytest.importorskip("ray.tune")  # an extra; CI has it and fails on a skip
 
 from trainjobs.stopping import StopRules, Watch
 from trainjobs.trial import KEY, ReportError, TrialSetup, check_report

@@ -16,7 +16,7 @@ from trainsweep.contract.documents import FailureReason, Manifest
 from trainsweep.contract.snapshot import PARTIAL
 
 real = reporting.tempfile.mkdtemp
-ray_train = pytest.importorskip("ray.train")
+ray_train = pytest.importorskip("ray.train")  # an extra; CI has it and fails on a skip
 
 
 class Sent(list):
@@ -61,14 +61,14 @@ def test_a_report_carries_epoch_checkpoint_and_manifest(worker):
 
 
 def test_tensors_become_numbers(worker):
-    numpy = pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy")  # an extra; CI has it and fails on a skip
     trainjobs.report({"loss": numpy.float32(0.5)}, state={})
     assert type(worker[0][0]["loss"]) is float
 
 
 def test_C8_an_array_becomes_words_that_name_it(worker):
     """No exception here, as that would be tried again: as the objective the words end the trial at once."""
-    numpy = pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy")  # an extra; CI has it and fails on a skip
     trainjobs.report({"loss": 0.5, "many": numpy.array([1.0, 2.0])}, state={})
     assert worker[0][0]["many"] == "a ndarray of shape (2,)"
 
