@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +27,8 @@ time.sleep(7200)
 """
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
-    """Address of the cluster."""
-    import tempfile
-
+def _ray() -> Iterator[str]:
+    """A Ray's address, while it runs."""
     folder = tempfile.mkdtemp(prefix="tjray-", dir="/tmp")  # Ray's socket paths must stay short
     places = [ROOT / "operator", ROOT, ROOT / "examples" / "tiny", ROOT / "tests" / "local" / "loops"]
     environment = {
@@ -55,3 +54,18 @@ def cluster(tmp_path_factory):
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Address of the cluster."""
+    yield from _ray()
+
+
+@pytest.fixture
+def next_cluster():
+    """Address of a second cluster, as a later attempt has one.
+
+    In the first, Ray keeps a killed trial's room for three minutes more, and an elastic trial would be given less.
+    """
+    yield from _ray()

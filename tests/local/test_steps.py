@@ -11,7 +11,7 @@ from trainsweep.contract.documents import EXIT_STOPPED, Outcome
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(1200)]
 
 
-def test_an_epoch_goes_on_at_its_batch_and_background_uploads_are_proven(tmp_path, cluster):
+def test_an_epoch_goes_on_at_its_batch_and_background_uploads_are_proven(tmp_path, cluster, next_cluster):
     spec = example("tiny")
     # One trial, with the one rate that the figures below are made of.
     rate = {"name": "rate", "float": {"min": 0.03, "max": 0.03 + 1e-12}}
@@ -34,7 +34,7 @@ def test_an_epoch_goes_on_at_its_batch_and_background_uploads_are_proven(tmp_pat
         assert run.end()["seen"] == EXIT_STOPPED
 
         spec["training"]["workers"] = {"min": 1, "max": 4}  # elastic: the cluster has room for two
-        run.start(2, cluster=cluster)
+        run.start(2, cluster=next_cluster)
         receipt, digest = run.receipt()
         assert (receipt.outcome, receipt.best.step) == (Outcome.COMPLETED, 2)
         assert receipt.best.value == pytest.approx(3 * 0.97**80)
