@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from devcluster.cluster import BUCKET
-from tests.e2e.lab import Lab, Sweep
+from tests.e2e.lab import Lab, Sweep, merged
 
 SLOW = {"training": {"config": {"epochs": 40, "seconds": 1.5}}}
 
-
-def owed(lab: Lab, sweep: Sweep) -> dict[str, Any]:
-    """The one owed checkpoint of the newest receipt."""
-    found: dict[str, Any] = lab.document(sweep, "receipt.json")["owed"][0]
-    return found
+DAMAGED = {"deleted": "Absent", "truncated": "WrongSize", "replaced": "WrongChecksum"}
+"""How a file is damaged, and what the second look must call it."""
 
 
 def damage(lab: Lab, key: str, how: str) -> None:
@@ -30,58 +28,74 @@ def damage(lab: Lab, key: str, how: str) -> None:
     lab.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
 
 
-DAMAGED = ("deleted", "truncated", "replaced")
+@dataclass(frozen=True)
+class Damaged:
+    """What was damaged after the receipt and before the second look."""
+
+    digest: str
+    """Of the receipt before."""
+    files: dict[str, str]
+    """How, by key relative to the run."""
 
 
 @pytest.fixture(scope="module")
-def damaged(lab: Lab) -> dict[str, dict[str, Any]]:
-    """Four sweeps at once whose owed checkpoint is damaged after the receipt and before the second look; by name."""
-    steady = {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 4, "seconds": 2}}}
-    none = {"failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}}}
-    kinds = {f"mend-{how}": how for how in DAMAGED} | {"no-retries": "deleted"}
-    for name in kinds:
-        # Three clusters more than two cores like: give drivers time to wait.
-        over = steady | {"checkpoints": {"verify": {"timeoutSeconds": 400}}, "cleanup": {"holdSeconds": 400}}
-        lab.apply(name, over | (none if name == "no-retries" else {}))
-    started = {name: lab.wait(name, "its launch", lambda s: bool(s.status.get("runURI")), 60) for name in kinds}
-    found: dict[str, dict[str, Any]] = {}
+def damaged(lab: Lab) -> dict[str, Damaged]:
+    """Two sweeps at once, by name: one owes three checkpoints, each damaged in its own way; one may not try again."""
+    short = {
+        "training": {"config": {"epochs": 2, "seconds": 1}},
+        "checkpoints": {"verify": {"timeoutSeconds": 300}},
+        "cleanup": {"holdSeconds": 300},
+    }
+    three = [{"name": "slope", "categorical": {"values": [1, 2, 3]}}]
+    all_owed = {"search": {"parameters": three}, "checkpoints": {"require": "AllSucceeded"}}
+    once = {"failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}}}
+    over = {"mended": merged(short, all_owed), "no-retries": merged(short, once)}
+    for name in over:
+        lab.apply(name, over[name])
+    started = {name: lab.wait(name, "its launch", lambda s: bool(s.status.get("runURI")), 60) for name in over}
+    found: dict[str, Damaged] = {}
     with lab.operator_away():
-        for name, how in kinds.items():
-            first = lab.receipted(started[name], 400)
-            item = owed(lab, started[name])
-            damage(lab, f"{lab.prefix(started[name])}{item['checkpoint']}/progress.json", how)
-            found[name] = {"digest": first["receiptDigest"], "checkpoint": item["checkpoint"]}
+        for name, sweep in started.items():
+            first = lab.receipted(sweep, 300)
+            owed = [f"{item['checkpoint']}/progress.json" for item in lab.document(sweep, "receipt.json")["owed"]]
+            files = dict(zip(owed, DAMAGED, strict=False))
+            for key, how in files.items():
+                damage(lab, f"{lab.prefix(sweep)}{key}", how)
+            found[name] = Damaged(first["receiptDigest"], files)
     return found
 
 
-@pytest.mark.parametrize("how", DAMAGED)
-def test_checkpoint_damaged_before_the_second_look_is_mended(
-    lab: Lab, damaged: dict[str, dict[str, Any]], how: str
-) -> None:
-    name = f"mend-{how}"
-    done = lab.finished(name, 300)
+def test_checkpoints_damaged_before_the_second_look_are_mended(lab: Lab, damaged: dict[str, Damaged]) -> None:
+    before = damaged["mended"]
+    assert sorted(before.files.values()) == sorted(DAMAGED)
+    done = lab.finished("mended", 300)
     assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
     assert done.condition("CheckpointsVerified")[0] == "True"
-    assert done.status["checkpoints"]["receiptDigest"] != damaged[name]["digest"], "the mended one has its own receipt"
+    assert done.status["checkpoints"]["receiptDigest"] != before.digest, "the mended ones have their own receipt"
     assert done.status["attempt"] == 1
-    lab.released(name)
+    [log] = [key for key in lab.keys(lab.prefix(done)) if key.endswith("/driver.log")]
+    [said] = [line for line in lab.read(log).decode().splitlines() if "mending: " in line]
+    for key, how in before.files.items():
+        assert f"{key} ({DAMAGED[how]})" in said, "each was found, and for what it was"
+    lab.released("mended")
 
 
 def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_name(
-    lab: Lab, damaged: dict[str, dict[str, Any]]
+    lab: Lab, damaged: dict[str, Damaged]
 ) -> None:
     done = lab.finished("no-retries", 300)
     assert done.condition("Succeeded")[:2] == ("False", "CheckpointsMissing"), done
     status, reason, message = done.condition("CheckpointsVerified")
     assert (status, reason) == ("False", "FilesMissing"), done
-    assert f"{damaged['no-retries']['checkpoint']}/progress.json" in message
+    [file] = damaged["no-retries"].files
+    assert file in message
     lab.released("no-retries")
 
 
 def test_head_pod_deleted_the_next_attempt_resumes_and_runs_no_finished_trial_again(lab: Lab) -> None:
     name = "head-lost"
     # One trial at a time: the first has ended and the second trains when the head goes.
-    lab.apply(name, {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 10, "seconds": 2}}})
+    lab.apply(name, {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 6, "seconds": 1.5}}})
     running = lab.reported(name)
     until = time.monotonic() + 120
     while lab.progress(running)["trials"]["succeeded"] < 1:

@@ -13,9 +13,22 @@ from tests.e2e.lab import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
 
+POST = """
+import json, sys, urllib.error, urllib.request
+request = urllib.request.Request(sys.argv[1], json.dumps({"entrypoint": "id"}).encode(), {"Content-Type": "application/json"})
+try:
+    print(urllib.request.urlopen(request, timeout=10).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
 
 def test_digits_is_trained_proven_and_released(lab: Lab) -> None:
     lab.cluster.kubectl("apply", "--server-side", "-k", ROOT / "examples" / "digits")
+    running = lab.reported("digits", 300)
+    assert running.condition("DashboardProtected")[0] == "True"
+    address = f"http://{lab.head('digits')['status']['podIP']}:8265/api/jobs/"
+    assert lab.cluster.exec_on_node(sys.executable, "-c", POST, address).strip() == "401", "nobody else starts a job"
     proven = lab.wait("digits", "verified", lambda s: s.condition("CheckpointsVerified")[0] == "True", 400)
     assert lab.items("pods", "digits"), "proven while its pods are still there"
     done = lab.finished("digits", 120)

@@ -1,7 +1,7 @@
 """Named points at which a test lets the process die, to prove that dying there changes the outcome of nothing.
 
-Set `TRAINSWEEP_CRASH_AT` to a point, and `TRAINSWEEP_CRASH_ONCE_FILE` to a file that is made by the first death: with
-the file there, the next process lives on.
+Set `TRAINSWEEP_CRASH_AT` to points with commas between them, and `TRAINSWEEP_CRASH_ONCE_FILE` to a file to which each
+death adds its point: the next process lives on there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ POINTS = (
 
 
 def crash_point(point: str) -> None:
-    """Ends the process as SIGKILL would, if this point was asked for and no marker file says that it has happened."""
-    if os.environ.get("TRAINSWEEP_CRASH_AT") != point:
+    """Ends the process as SIGKILL would, if this point was asked for and no file says that it has happened."""
+    if point not in os.environ.get("TRAINSWEEP_CRASH_AT", "").split(","):
         return
-    marker = os.environ.get("TRAINSWEEP_CRASH_ONCE_FILE")
-    if marker:
-        if Path(marker).exists():
+    file = os.environ.get("TRAINSWEEP_CRASH_ONCE_FILE")
+    if file:
+        deaths = Path(file)
+        before = deaths.read_text() if deaths.exists() else ""
+        if point in before.splitlines():
             return
-        Path(marker).touch()
+        deaths.write_text(f"{before}{point}\n")
     sys.stderr.write(f"crash point {point}\n")
     sys.stderr.flush()
     os._exit(137)

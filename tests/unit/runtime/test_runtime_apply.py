@@ -315,16 +315,16 @@ async def test_a_place_that_the_class_forbids_is_never_read() -> None:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_point_kills_once(tmp_path: Path, point: str) -> None:
-    marker = tmp_path / "died"
+    deaths = tmp_path / "deaths"
     code = f"from trainsweep.runtime.crash import crash_point; crash_point('other'); crash_point({point!r})"
     env = {
         **os.environ,
-        "TRAINSWEEP_CRASH_AT": point,
-        "TRAINSWEEP_CRASH_ONCE_FILE": str(marker),
+        "TRAINSWEEP_CRASH_AT": f"elsewhere,{point}",
+        "TRAINSWEEP_CRASH_ONCE_FILE": str(deaths),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     first = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     second = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert (first.returncode, second.returncode) == (137, 0)
     assert point in first.stderr
-    assert marker.exists()
+    assert deaths.read_text() == f"{point}\n"
