@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
+from trainsweep.api.generate import write_or_check
 from trainsweep.core.ends import RULES, EndClass, EndRule
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,23 +46,5 @@ def page(text: str) -> str:
     return f"{before}{BEGIN}{table()}{END}{rest.split(END, 1)[1]}"
 
 
-def main() -> int:
-    """Writes or checks; the exit code is 1 when the page is out of date."""
-    parser = argparse.ArgumentParser(prog=".ci/failures.py", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when the page is out of date")
-    check = parser.parse_args().check
-    file = ROOT / PAGE
-    text = file.read_text(encoding="utf-8")
-    wanted = page(text)
-    if wanted == text:
-        return 0
-    if check:
-        print(f"{PAGE} is out of date: run `make generate`", file=sys.stderr)
-        return 1
-    file.write_text(wanted, encoding="utf-8")
-    print(f"wrote {PAGE}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PAGE: page((ROOT / PAGE).read_text(encoding="utf-8"))}, __doc__))

@@ -6,7 +6,6 @@ drift. Chart and scripts are the source: change them, not the files that they ma
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from devcluster.shell import run  # noqa: E402  # the path is set above
 from devcluster.tools import helm  # noqa: E402  # the path is set above
+from trainsweep.api.generate import write_or_check  # noqa: E402  # the path is set above
 
 NOTE = "# Generated from charts/trainsweep by `.ci/manifests.py`; change the chart, not this file.\n"
 NAMESPACE = "trainsweep-system"
@@ -112,23 +112,8 @@ def argocd_files() -> dict[Path, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks; the exit code is 1 when a file is out of date."""
-    parser = argparse.ArgumentParser(prog=".ci/manifests.py", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
-    check = parser.parse_args(arguments).check
-    stale = 0
-    for path, text in files().items():
-        target = ROOT / path
-        if target.is_file() and target.read_text(encoding="utf-8") == text:
-            continue
-        if check:
-            print(f"{path} is out of date: run `python .ci/manifests.py`", file=sys.stderr)
-            stale = 1
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-        print(f"wrote {path}")
-    return stale
+    """See write_or_check."""
+    return write_or_check(files(), __doc__, arguments, ROOT)
 
 
 if __name__ == "__main__":

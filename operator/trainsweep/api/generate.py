@@ -53,14 +53,26 @@ def files() -> dict[Path, str]:
     return out
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Writes or checks; the exit code is 1 when a file is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m trainsweep.api.generate", description=__doc__)
+def write_or_check(
+    files: dict[Path, str], what: str | None, arguments: list[str] | None = None, root: Path = ROOT
+) -> int:
+    """The command of everything that generates files: writes them, or with `--check` says which differ.
+
+    Args:
+        files: text by path below `root`.
+        what: the command's own description.
+        arguments: of the command line, None for the process's own.
+        root: of the project.
+
+    Returns:
+        The exit code: 1 where a file is out of date.
+    """
+    parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is out of date")
     check = parser.parse_args(arguments).check
     stale = 0
-    for path, text in files().items():
-        target = ROOT / path
+    for path, text in files.items():
+        target = root / path
         if target.is_file() and target.read_text(encoding="utf-8") == text:
             continue
         if check:
@@ -71,6 +83,11 @@ def main(arguments: list[str] | None = None) -> int:
         target.write_text(text, encoding="utf-8")
         print(f"wrote {path}")
     return stale
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """See write_or_check."""
+    return write_or_check(files(), __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from typing import Any
 
 import typer
 
+from trainsweep.api.generate import write_or_check
 from trainsweep.cli.main import app
 
-TARGET = Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
+PAGE = Path("docs/reference/cli.md")
 _HEAD = """# The command line
 
 Generated from the commands by `python -m trainsweep.cli.reference`; change them, not this page.
@@ -66,17 +67,5 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def main(arguments: list[str]) -> int:
-    """Writes or checks; 1 where the page is out of date."""
-    text = page()
-    if "--check" in arguments:
-        stale = not TARGET.is_file() or TARGET.read_text(encoding="utf-8") != text
-        if stale:
-            sys.stderr.write(f"{TARGET} is out of date: run `python -m trainsweep.cli.reference`\n")
-        return int(stale)
-    TARGET.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check({PAGE: page()}, __doc__))
