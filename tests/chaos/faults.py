@@ -38,6 +38,9 @@ BASE: dict[str, Any] = {
     "cleanup": {"holdSeconds": 180, "stopGraceSeconds": 5, "deletionGraceSeconds": 180},
 }
 LONG: dict[str, Any] = {"training": {"config": {"epochs": 30, "seconds": 2}}}
+"""Still in training after an outage."""
+MIDDLE: dict[str, Any] = {"training": {"config": {"epochs": 14, "seconds": 1.5}}}
+"""Still in training when a pod or an object of it goes."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Fault:
         succeeds: whether the sweep must succeed in the end; else `reason` is what it must say.
         attempts: the most attempts that it may take.
         gone: the sweep is deleted by the fault: what it owed is looked at in the store.
+        kueue: it needs Kueue.
+        own: it touches nothing but the sweep's own pods and objects, and may strike beside another.
     """
 
     name: str
@@ -99,6 +104,7 @@ class Fault:
     attempts: int = 1
     gone: bool = False
     kueue: bool = False
+    own: bool = False
 
     @property
     def key(self) -> str:
@@ -403,10 +409,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault("operator killed in Verifying", _operator_killed("Verifying")),
     Fault("operator killed in Releasing", _operator_killed("Releasing")),
     Fault("operator killed while deleting", _operator_killed("Stopping"), LONG, gone=True),
-    Fault("head pod deleted", _pod_deleted("head"), LONG, attempts=2),
-    Fault("worker pod deleted", _pod_deleted("worker"), LONG),
-    Fault("training process killed", _training_process_killed, LONG),
-    Fault("driver killed", _driver_killed, LONG, attempts=2),
+    Fault("head pod deleted", _pod_deleted("head"), MIDDLE, attempts=2, own=True),
+    Fault("worker pod deleted", _pod_deleted("worker"), MIDDLE, own=True),
+    Fault("training process killed", _training_process_killed, MIDDLE, own=True),
+    Fault("driver killed", _driver_killed, MIDDLE, attempts=2, own=True),
     Fault("kubelet stopped for 60 s", _outage("kubelet"), LONG),
     Fault("API server stopped for 60 s", _outage("kube-apiserver"), LONG),
     Fault("S3 stopped for 60 s in training", _outage("versitygw"), LONG, attempts=2),
@@ -416,9 +422,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault("checkpoint truncated", _damaged("truncated")),
     Fault("checkpoint with other bytes", _damaged("replaced")),
     Fault("operator's credentials denied", _operator_denied),
-    Fault("hold deleted, then foreground delete", _hold_then_foreground, LONG, gone=True),
-    Fault("RayJob deleted by a person", _job_deleted, LONG, attempts=2),
-    Fault("RayJob suspended by a person", _job_suspended, LONG, attempts=2),
+    Fault("hold deleted, then foreground delete", _hold_then_foreground, MIDDLE, gone=True, own=True),
+    Fault("RayJob deleted by a person", _job_deleted, MIDDLE, attempts=2, own=True),
+    Fault("RayJob suspended by a person", _job_suspended, MIDDLE, attempts=2, own=True),
     DEADLINE,
     Fault("two operators by mistake", _two_operators),
     Fault("preempted by Kueue", _preempted, LONG | {"scheduling": {"queueName": "chaos"}}, attempts=2, kueue=True),
