@@ -10,10 +10,10 @@ from tests.chaos.measure import Row
 HEAD = """# Reliability: what faults cost
 
 Every row is a fault on a real cluster (API server, kubelet, KubeRay, Ray pods and S3 server on one machine) against a sweep of
-two trials on one GPU; `make chaos` makes the run and writes this page. Faults that touch one sweep only strike two at a time. *Recovery* is the time from the fault to the next
-committed checkpoint, or to the sweep's end; *GPU-seconds* are those that the sweep's pods held in that time. *Lost* counts
-owed files that are not in the store as the receipt says, and trials whose committed epochs are not whole; *leaked* counts
-pods, clusters and holds that outlived the sweep.
+two trials on one GPU; `make chaos` makes the run and writes this page. Faults that touch one sweep only strike two at a time.
+*Recovery* is the time from the fault to the next committed checkpoint, or to the sweep's end; *GPU-seconds* are those that the
+sweep's pods held in that time. *Lost* counts owed files that are not in the store as the receipt says, and trials whose committed
+epochs are not whole; *leaked* counts pods, clusters and holds that outlived the sweep.
 
 | fault | end | attempts | lost | leaked | recovery (s) | GPU-seconds | seen |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |

@@ -10,10 +10,15 @@ import pytest
 from devcluster import sweeps
 from devcluster.cluster import Cluster
 from tests.e2e.lab import Lab
+from tests.together import Background, is_concurrent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real pods take their time; what a test waits for has a limit of its own that says what was missing."""
+    """Those that need nothing but their own sweep go first, together; then, one by one, those that touch the operator.
+
+    Real pods take their time; what a test waits for has a limit of its own that says what was missing.
+    """
+    items.sort(key=lambda item: not is_concurrent(item))
     for item in items:
         if "tests/e2e" in str(item.path):
             item.add_marker(pytest.mark.timeout(900))
@@ -28,3 +33,11 @@ def lab() -> Iterator[Lab]:
         found = Lab(cluster)
         found.loops()
         yield found
+
+
+@pytest.fixture(scope="session")
+def background(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Background]:
+    """The concurrent tests: two Ray clusters at a time is what two cores start without failing their probes."""
+    made = Background(request.session.items, lab, workers=2)
+    yield made
+    made.close()

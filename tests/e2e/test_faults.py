@@ -11,6 +11,7 @@ import pytest
 
 from devcluster.cluster import BUCKET
 from tests.e2e.lab import Lab, Sweep, merged
+from tests.together import concurrent
 
 SLOW = {"training": {"config": {"epochs": 40, "seconds": 1.5}}}
 
@@ -92,6 +93,7 @@ def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_nam
     lab.released("no-retries")
 
 
+@concurrent
 def test_head_pod_deleted_the_next_attempt_resumes_and_runs_no_finished_trial_again(lab: Lab) -> None:
     name = "head-lost"
     # One trial at a time: the first has ended and the second trains when the head goes.
@@ -130,6 +132,7 @@ def _states(lab: Lab, sweep: Sweep) -> dict[str, Any]:
     return found
 
 
+@concurrent
 def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab) -> None:
     name = "foreground"
     lab.apply(name, SLOW)
@@ -156,6 +159,7 @@ def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab)
         assert lab.items(kind, name) == [], f"no {kind} outlives its sweep"
 
 
+@concurrent
 def test_driver_killed_at_settlement_leads_to_an_inventory(lab: Lab) -> None:
     name = "killed"
     lab.apply(name, SLOW | {"failurePolicy": {"attempts": {"application": 0}}})

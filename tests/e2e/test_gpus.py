@@ -11,6 +11,7 @@ import pytest
 
 from devcluster import sweeps
 from tests.e2e.lab import Lab
+from tests.together import concurrent, long
 
 GPU = "nvidia.com/gpu"
 ON_GPUS: dict[str, Any] = {
@@ -71,6 +72,8 @@ def test_group_is_derived_and_scaled_from_none_to_the_maximum_and_back(lab: Lab)
     lab.released(name)
 
 
+@concurrent
+@long
 def test_ceiling_of_the_class_cuts_the_group(lab: Lab) -> None:
     klass = sweeps.default_class(lab.cluster, "one-gpu")
     klass["metadata"]["annotations"] = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from devcluster.demo import seconds
 from tests.e2e.lab import Lab
+from tests.together import concurrent
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,6 +24,7 @@ except urllib.error.HTTPError as error:
 """
 
 
+@concurrent
 def test_digits_is_trained_proven_and_released(lab: Lab) -> None:
     lab.cluster.kubectl("apply", "--server-side", "-k", ROOT / "examples" / "digits")
     running = lab.reported("digits", 300)

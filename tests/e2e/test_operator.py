@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from devcluster import sweeps
 from tests.e2e.lab import Lab
+from tests.together import concurrent, long
 
 
 def test_operator_killed_at_three_points_changes_nothing(lab: Lab) -> None:
@@ -22,19 +21,12 @@ def test_operator_killed_at_three_points_changes_nothing(lab: Lab) -> None:
         lab.released(name)
 
 
-@pytest.fixture(scope="module")
-def hopeless(lab: Lab) -> None:
-    """Three sweeps at once that cannot go well."""
+@concurrent
+def test_wrong_credentials_end_after_one_attempt_with_the_stores_own_word(lab: Lab) -> None:
     lab.namespace("denied")
     sweeps.apply(lab.cluster, sweeps.s3_secret(lab.cluster, "denied", key="nobody", secret="wrong"))
     lab.apply("denied", namespace="denied")
-    lab.apply("entrypoint", {"training": {"entrypoint": "e2e_loop:lop"}})
-    lab.apply("no-image", {"training": {"image": "localhost/none/such:1"}})
-
-
-@pytest.mark.usefixtures("hopeless")
-def test_wrong_credentials_end_after_one_attempt_with_the_stores_own_word(lab: Lab) -> None:
-    done = lab.finished("denied", 180, "denied")
+    done = lab.finished("denied", 240, "denied")
     assert done.condition("Succeeded")[:2] == ("False", "PermanentFailure"), done
     assert done.status["attempt"] == 1
     message = done.condition("Succeeded")[2]
@@ -44,23 +36,28 @@ def test_wrong_credentials_end_after_one_attempt_with_the_stores_own_word(lab: L
     lab.released("denied", namespace="denied")
 
 
-@pytest.mark.usefixtures("hopeless")
+@concurrent
 def test_wrong_entrypoint_ends_after_one_attempt_and_names_the_field(lab: Lab) -> None:
-    done = lab.finished("entrypoint", 180)
+    lab.apply("entrypoint", {"training": {"entrypoint": "e2e_loop:lop"}})
+    done = lab.finished("entrypoint", 240)
     assert done.condition("Succeeded")[:2] == ("False", "PermanentFailure"), done
     assert "training.entrypoint e2e_loop:lop" in done.condition("Succeeded")[2]
     assert done.status["attempt"] == 1
     lab.released("entrypoint")
 
 
-@pytest.mark.usefixtures("hopeless")
+@concurrent
+@long
 def test_missing_image_ends_after_one_attempt_and_names_it(lab: Lab) -> None:
+    lab.apply("no-image", {"training": {"image": "localhost/none/such:1"}})
     done = lab.finished("no-image", 150)
     assert done.condition("Succeeded")[:2] == ("False", "PermanentFailure"), done
     assert "localhost/none/such:1" in done.condition("Succeeded")[2]
     lab.released("no-image")
 
 
+@concurrent
+@long
 def test_impossible_placement_waits_with_its_reason(lab: Lab) -> None:
     lab.apply(
         "too-big", {"cluster": {"head": {"resources": {"cpu": 1, "memory": "6Gi"}, "nodeSelector": {"disk": "none"}}}}

@@ -9,8 +9,8 @@ import pytest
 
 from devcluster.cluster import Cluster
 from tests.integration.operator.sweeps import sweep_class
-from tests.integration.operator.together import Background
 from tests.integration.operator.world import World
+from tests.together import Background
 
 # What the shared operator serves; a test that looks at all requests of a namespace has one of its own.
 MAIN, TEAM_A, TEAM_B, BUDGET = SHARED = ("sweeps", "team-a", "team-b", "budget")
@@ -42,6 +42,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="session")
 def background(request: pytest.FixtureRequest, world: World) -> Iterator[Background]:
     """The concurrent tests, all started at once."""
-    made = Background(request.session.items, world)
+    made = Background(request.session.items, world, workers=8)
     yield made
     made.close()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.integration.operator.sweeps import BUCKET, condition, sweep, sweep_class
-from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World
+from tests.together import concurrent
 
 HOST_PATH = {"spec": {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]}}
 WRONG: dict[str, tuple[dict[str, Any], str, str]] = {

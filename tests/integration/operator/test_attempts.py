@@ -7,8 +7,8 @@ import threading
 from tests.integration.operator.doubles.api import Object
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.together import concurrent, long
 from tests.integration.operator.world import World
+from tests.together import concurrent, long
 from trainsweep.runtime.kube import POD, RAY_CLUSTER, RAY_JOB
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.operator.doubles.api import Object
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import PATIENCE, World
+from tests.together import concurrent
 from trainsweep.runtime.crash import POINTS
 
 

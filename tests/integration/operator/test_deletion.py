@@ -8,8 +8,8 @@ import pytest
 
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World, shown
+from tests.together import concurrent
 from trainsweep.contract.labels import FORCE_RELEASE
 from trainsweep.core.model import FINALIZER
 from trainsweep.runtime.kube import HOLD

@@ -8,8 +8,8 @@ import time
 from tests.integration.operator.doubles.api import ApiError
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import NAMESPACE_KIND, World
+from tests.together import concurrent
 from tests.unit.argocd.tools import kstatus
 from trainsweep.core.model import FINALIZER
 from trainsweep.runtime.kube import HOLD, SWEEP

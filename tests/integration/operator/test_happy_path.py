@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.integration.operator.sweeps import states, sweep
-from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World
+from tests.together import concurrent
 
 
 @concurrent

@@ -8,8 +8,8 @@ from pathlib import Path
 from devcluster.cluster import Cluster
 from tests.integration.operator.process import Operator
 from tests.integration.operator.sweeps import sweep, sweep_class
-from tests.integration.operator.together import concurrent, long
 from tests.integration.operator.world import PATIENCE, World
+from tests.together import concurrent, long
 
 
 @long

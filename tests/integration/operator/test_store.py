@@ -10,8 +10,8 @@ import pytest
 
 from tests.integration.operator.doubles.driver import Run, Script
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.together import concurrent, long
 from tests.integration.operator.world import World
+from tests.together import concurrent, long
 from trainjobs.store import Store
 from trainsweep.contract.layout import parse_uri
 

@@ -7,8 +7,8 @@ import threading
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.sweeps import condition, sweep
 from tests.integration.operator.test_attempts import trained, used
-from tests.integration.operator.together import concurrent
 from tests.integration.operator.world import World
+from tests.together import concurrent
 from trainsweep.core.model import FINALIZER
 
 

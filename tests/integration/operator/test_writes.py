@@ -9,8 +9,8 @@ from collections import Counter
 from tests.integration.operator.doubles.driver import Script
 from tests.integration.operator.process import Operator
 from tests.integration.operator.sweeps import condition, sweep
-from tests.integration.operator.together import concurrent, long
 from tests.integration.operator.world import World, shown
+from tests.together import concurrent, long
 
 OBJECT_WRITES, EVENTS, PROGRESS_SECONDS = 12, 8, 30
 

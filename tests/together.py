@@ -1,6 +1,7 @@
 """Tests that mostly wait, waiting together: `@concurrent` runs a test's body in the background.
 
-The bodies are plain functions of the world (and of their parameters); pytest then meets each where its turn comes.
+The bodies are plain functions of the world, that is of what their layer's tests share (and of their parameters); pytest
+then meets each where its turn comes.
 """
 
 from __future__ import annotations
@@ -14,11 +15,7 @@ from typing import Any
 
 import pytest
 
-WORKERS = int(os.environ.get("TRAINSWEEP_TEST_WORKERS", "8"))
-BODY = "_concurrent_body"
-
-
-LONG = "_long_body"
+BODY, LONG = "_concurrent_body", "_long_body"
 
 
 def long(test: Callable[..., None]) -> Callable[..., None]:
@@ -42,15 +39,23 @@ def concurrent(body: Callable[..., None]) -> Callable[..., None]:
     return test
 
 
+def is_concurrent(item: pytest.Item) -> bool:
+    """Whether an item is a concurrent test."""
+    return hasattr(getattr(item, "function", None), BODY)
+
+
 class Background:
     """The bodies under way."""
 
-    def __init__(self, items: list[pytest.Item], world: Any) -> None:
-        chosen = [i for i in items if hasattr(getattr(i, "function", None), BODY)]
+    def __init__(self, items: list[pytest.Item], world: Any, workers: int) -> None:
+        """Starts them, `workers` at a time (or as many as TRAINSWEEP_TEST_WORKERS says)."""
+        chosen = [i for i in items if is_concurrent(i)]
         waiting = [i for i in chosen if hasattr(i.function, LONG)]
         # The long ones wait for clocks: they take no place from the others.
         self._long = ThreadPoolExecutor(max(1, len(waiting)), thread_name_prefix="long-test")
-        self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="test")
+        self._pool = ThreadPoolExecutor(
+            int(os.environ.get("TRAINSWEEP_TEST_WORKERS", workers)), thread_name_prefix="test"
+        )
         self._futures: dict[str, Future[None]] = {}
         for item in [*waiting, *(i for i in chosen if i not in waiting)]:
             pool = self._long if item in waiting else self._pool
