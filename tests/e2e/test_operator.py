@@ -50,6 +50,8 @@ def test_wrong_entrypoint_ends_after_one_attempt_and_names_the_field(lab: Lab) -
 @long
 def test_missing_image_ends_after_one_attempt_and_names_it(lab: Lab) -> None:
     lab.apply("no-image", {"training": {"image": "localhost/none/such:1"}})
+    waiting = lab.wait("no-image", "a reason", lambda s: (s.status.get("pending") or {}).get("layer") == "Image", 90)
+    assert "localhost/none/such:1" in waiting.status["pending"]["message"]
     done = lab.finished("no-image", 150)
     assert done.condition("Succeeded")[:2] == ("False", "PermanentFailure"), done
     assert "localhost/none/such:1" in done.condition("Succeeded")[2]
@@ -62,7 +64,6 @@ def test_impossible_placement_waits_with_its_reason(lab: Lab) -> None:
     lab.apply(
         "too-big", {"cluster": {"head": {"resources": {"cpu": 1, "memory": "6Gi"}, "nodeSelector": {"disk": "none"}}}}
     )
-    waiting = lab.wait("too-big", "a reason", lambda s: bool(s.status.get("pending")), 60)
-    assert waiting.status["pending"]["layer"] == "Placement"
-    assert "node" in waiting.status["pending"]["message"]
+    waiting = lab.wait("too-big", "a reason", lambda s: (s.status.get("pending") or {}).get("layer") == "Placement", 90)
+    assert "0 of 1 nodes fit: 1 outside nodeSelector" in waiting.status["pending"]["message"]
     lab.delete("too-big", wait=True)

@@ -60,8 +60,15 @@ def _said(seen: Situation, pod: Object) -> Said | None:
 
 def _image(reason: str, words: str) -> Said:
     lower = words.lower()
-    if reason in ("InvalidImageName", "ErrImageNeverPull"):
+    if reason == "InvalidImageName":
         return Why.IMAGE_NAME_INVALID, f"{reason}: {words}", "correct spec.training.image", False
+    if reason == "ErrImageNeverPull":
+        return (
+            Why.IMAGE_NOT_FOUND,
+            words,
+            "correct spec.training.image, or the pull policy: no node ever pulls it",
+            False,
+        )
     if any(mark in lower for mark in _NOT_FOUND):
         return Why.IMAGE_NOT_FOUND, words, "correct spec.training.image: no such image or tag", False
     if any(mark in lower for mark in _DENIED):
