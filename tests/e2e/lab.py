@@ -20,6 +20,8 @@ from devcluster.errors import DevClusterError
 
 HERE = Path(__file__).parent
 LOOPS = "e2e-loops"
+PATIENCE = 480.0
+"""Seconds for what must come: two cores may be busy with other pods. No behaviour is judged by it."""
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +111,12 @@ class Lab:
         return Sweep(json.loads(text)) if text.strip() else None
 
     def wait(
-        self, name: str, what: str, probe: Callable[[Sweep], object], timeout: float = 180, namespace: str = "default"
+        self,
+        name: str,
+        what: str,
+        probe: Callable[[Sweep], object],
+        timeout: float = PATIENCE,
+        namespace: str = "default",
     ) -> Sweep:
         """Polls until `probe` is true of the sweep; fails with the whole status."""
         until = time.monotonic() + timeout
@@ -122,7 +129,7 @@ class Lab:
             time.sleep(1)
         raise AssertionError(f"{name}: {what} not within {timeout} s\n{found}\n{self.describe(name, namespace)}")
 
-    def reported(self, name: str, timeout: float = 240, namespace: str = "default") -> Sweep:
+    def reported(self, name: str, timeout: float = PATIENCE, namespace: str = "default") -> Sweep:
         """Waits for the first report, seen in the driver's own heartbeat: the status follows up to 30 s later."""
 
         def seen(sweep: Sweep) -> bool:
@@ -137,7 +144,7 @@ class Lab:
         except self.s3.exceptions.NoSuchKey:
             return {}
 
-    def receipted(self, sweep: Sweep, timeout: float = 240) -> dict[str, Any]:
+    def receipted(self, sweep: Sweep, timeout: float = PATIENCE) -> dict[str, Any]:
         """Waits until the driver waits for its verdict; the heartbeat then names the receipt's digest."""
         until = time.monotonic() + timeout
         found: dict[str, Any] = {}
@@ -148,11 +155,11 @@ class Lab:
             time.sleep(0.5)
         raise AssertionError(f"no receipt within {timeout} s: {found}\n{sweep}")
 
-    def finished(self, name: str, timeout: float = 180, namespace: str = "default") -> Sweep:
+    def finished(self, name: str, timeout: float = PATIENCE, namespace: str = "default") -> Sweep:
         """Waits until the sweep is terminal."""
         return self.wait(name, "Finished", lambda s: s.condition("Finished")[0] == "True", timeout, namespace)
 
-    def released(self, name: str, timeout: float = 120, namespace: str = "default") -> Sweep:
+    def released(self, name: str, timeout: float = PATIENCE, namespace: str = "default") -> Sweep:
         """Waits until its last pod is gone."""
         return self.wait(name, "Released", lambda s: s.condition("Released")[0] == "True", timeout, namespace)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import BUCKET
-from tests.e2e.lab import Lab, Sweep, merged
+from tests.e2e.lab import PATIENCE, Lab, Sweep, merged
 from tests.together import concurrent
 
 SLOW = {"training": {"config": {"epochs": 40, "seconds": 1.5}}}
@@ -44,8 +44,8 @@ def damaged(lab: Lab) -> dict[str, Damaged]:
     """Two sweeps at once, by name: one owes three checkpoints, each damaged in its own way; one may not try again."""
     short = {
         "training": {"config": {"epochs": 2, "seconds": 1}},
-        "checkpoints": {"verify": {"timeoutSeconds": 300}},
-        "cleanup": {"holdSeconds": 300},
+        "checkpoints": {"verify": {"timeoutSeconds": 480}},
+        "cleanup": {"holdSeconds": 480},
     }
     three = [{"name": "slope", "categorical": {"values": [1, 2, 3]}}]
     all_owed = {"search": {"parameters": three}, "checkpoints": {"require": "AllSucceeded"}}
@@ -57,7 +57,7 @@ def damaged(lab: Lab) -> dict[str, Damaged]:
     found: dict[str, Damaged] = {}
     with lab.operator_away():
         for name, sweep in started.items():
-            first = lab.receipted(sweep, 300)
+            first = lab.receipted(sweep)
             owed = [f"{item['checkpoint']}/progress.json" for item in lab.document(sweep, "receipt.json")["owed"]]
             files = dict(zip(owed, DAMAGED, strict=False))
             for key, how in files.items():
@@ -69,7 +69,7 @@ def damaged(lab: Lab) -> dict[str, Damaged]:
 def test_checkpoints_damaged_before_the_second_look_are_mended(lab: Lab, damaged: dict[str, Damaged]) -> None:
     before = damaged["mended"]
     assert sorted(before.files.values()) == sorted(DAMAGED)
-    done = lab.finished("mended", 300)
+    done = lab.finished("mended")
     assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
     assert done.condition("CheckpointsVerified")[0] == "True"
     assert done.status["checkpoints"]["receiptDigest"] != before.digest, "the mended ones have their own receipt"
@@ -84,7 +84,7 @@ def test_checkpoints_damaged_before_the_second_look_are_mended(lab: Lab, damaged
 def test_damaged_checkpoint_without_retries_ends_not_verified_with_the_files_name(
     lab: Lab, damaged: dict[str, Damaged]
 ) -> None:
-    done = lab.finished("no-retries", 300)
+    done = lab.finished("no-retries")
     assert done.condition("Succeeded")[:2] == ("False", "CheckpointsMissing"), done
     status, reason, message = done.condition("CheckpointsVerified")
     assert (status, reason) == ("False", "FilesMissing"), done
@@ -99,12 +99,12 @@ def test_head_pod_deleted_the_next_attempt_resumes_and_runs_no_finished_trial_ag
     # One trial at a time: the first has ended and the second trains when the head goes.
     lab.apply(name, {"trials": {"maxConcurrent": 1}, "training": {"config": {"epochs": 6, "seconds": 1.5}}})
     running = lab.reported(name)
-    until = time.monotonic() + 120
+    until = time.monotonic() + PATIENCE
     while lab.progress(running)["trials"]["succeeded"] < 1:
         assert time.monotonic() < until, lab.progress(running)
         time.sleep(0.5)
     lab.cluster.kubectl("delete", "pod", lab.head(name)["metadata"]["name"], "--wait=false", "--grace-period=1")
-    done = lab.finished(name, 300)
+    done = lab.finished(name)
     assert done.condition("Succeeded")[0] == "True", done
     attempts = done.status["attempts"]
     assert [a["number"] for a in attempts] == [1, 2]
@@ -139,7 +139,7 @@ def test_foreground_delete_in_mid_run_settles_before_the_last_pod_goes(lab: Lab)
     sweep = lab.reported(name)
     lab.delete(name, cascade="foreground")
     seen: list[str] = []
-    until = time.monotonic() + 180
+    until = time.monotonic() + PATIENCE
     while (now := lab.get(name)) is not None:
         assert time.monotonic() < until, f"{now}\n{lab.describe(name)}"
         verified = now.condition("CheckpointsVerified")
@@ -168,7 +168,7 @@ def test_driver_killed_at_settlement_leads_to_an_inventory(lab: Lab) -> None:
         "exec", lab.head(name)["metadata"]["name"], "-c", "ray-head", "--",
         "sh", "-c", "pkill -9 -f '^[^ ]*python[0-9.]* -m trainjobs$'",
     )  # fmt: skip
-    done = lab.finished(name, 240)
+    done = lab.finished(name)
     assert done.condition("Succeeded")[0] == "False", done
     assert done.status["checkpoints"]["source"] == "Inventory", done
     assert done.condition("CheckpointsVerified")[:2] == ("True", "Verified"), done

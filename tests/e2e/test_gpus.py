@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from devcluster import sweeps
-from tests.e2e.lab import Lab
+from tests.e2e.lab import PATIENCE, Lab
 from tests.together import concurrent, long
 
 GPU = "nvidia.com/gpu"
@@ -35,14 +35,14 @@ def workers(lab: Lab, name: str) -> list[dict[str, Any]]:
 def test_group_is_derived_and_scaled_from_none_to_the_maximum_and_back(lab: Lab) -> None:
     name = "gpus"
     lab.apply(name, ON_GPUS)
-    lab.wait(name, "a worker pod", lambda s: bool(workers(lab, name)), 120)
+    lab.wait(name, "a worker pod", lambda s: bool(workers(lab, name)))
     [job] = lab.items("rayjobs", name)
     [group] = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert (group["minReplicas"], group["maxReplicas"]) == (0, 2)
     assert group["rayStartParams"]["num-gpus"] == "1"
     seen = 0
     sweep = None
-    until = time.monotonic() + 180
+    until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         pods = workers(lab, name)
         seen = max(seen, len(pods))
@@ -62,7 +62,7 @@ def test_group_is_derived_and_scaled_from_none_to_the_maximum_and_back(lab: Lab)
     assert 1 <= seen <= 2
     with lab.operator_away():
         lab.receipted(sweep)
-        until = time.monotonic() + 120
+        until = time.monotonic() + PATIENCE
         while workers(lab, name):
             assert time.monotonic() < until, "idle GPU workers go while the head waits for its verdict"
             time.sleep(1)
@@ -81,7 +81,7 @@ def test_ceiling_of_the_class_cuts_the_group(lab: Lab) -> None:
     sweeps.apply(lab.cluster, klass)
     name = "capped"
     lab.apply(name, ON_GPUS | {"className": "one-gpu"})
-    lab.wait(name, "its RayJob", lambda s: bool(lab.items("rayjobs", name)), 60)
+    lab.wait(name, "its RayJob", lambda s: bool(lab.items("rayjobs", name)))
     [job] = lab.items("rayjobs", name)
     [group] = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert group["maxReplicas"] == 1
@@ -98,7 +98,7 @@ def test_third_gpu_waits_with_its_reason(lab: Lab) -> None:
     name = "three-gpus"
     three = {"workers": {"count": 3, "resources": {"cpu": 1, "memory": "1Gi", GPU: 1}}}
     lab.apply(name, {**ON_GPUS, "trials": {"maxConcurrent": 1}, "training": three})
-    waiting = lab.wait(name, "a reason", lambda s: (s.status.get("pending") or {}).get("layer") == "Placement", 150)
+    waiting = lab.wait(name, "a reason", lambda s: (s.status.get("pending") or {}).get("layer") == "Placement")
     assert GPU in waiting.status["pending"]["message"]
     assert "without enough" in waiting.status["pending"]["message"]
     columns = lab.cluster.kubectl("get", "trainsweep", name, "-o", "wide")

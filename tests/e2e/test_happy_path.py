@@ -27,16 +27,16 @@ except urllib.error.HTTPError as error:
 @concurrent
 def test_digits_is_trained_proven_and_released(lab: Lab) -> None:
     lab.cluster.kubectl("apply", "--server-side", "-k", ROOT / "examples" / "digits")
-    running = lab.reported("digits", 300)
+    running = lab.reported("digits")
     assert running.condition("DashboardProtected")[0] == "True"
     address = f"http://{lab.head('digits')['status']['podIP']}:8265/api/jobs/"
     assert lab.cluster.exec_on_node(sys.executable, "-c", POST, address).strip() == "401", "nobody else starts a job"
-    proven = lab.wait("digits", "verified", lambda s: s.condition("CheckpointsVerified")[0] == "True", 400)
+    proven = lab.wait("digits", "verified", lambda s: s.condition("CheckpointsVerified")[0] == "True")
     assert lab.items("pods", "digits"), "proven while its pods are still there"
-    done = lab.finished("digits", 120)
+    done = lab.finished("digits")
     assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
     assert done.status["trials"]["summary"] == "6/6"
-    released = lab.released("digits", 180)
+    released = lab.released("digits")
     assert lab.items("pods", "digits") == []
     assert lab.items("trainsweepholds", "digits") == []
     assert "finalizers" not in released.body["metadata"]
