@@ -118,11 +118,17 @@ class Lab:
         timeout: float = PATIENCE,
         namespace: str = "default",
     ) -> Sweep:
-        """Polls until `probe` is true of the sweep; fails with the whole status."""
+        """Polls until `probe` is true of the sweep; fails with the whole status. An API server without breath is asked again."""
         until = time.monotonic() + timeout
         found: Sweep | None = None
         while time.monotonic() < until:
-            found = self.get(name, namespace)
+            try:
+                found = self.get(name, namespace)
+            except DevClusterError as error:
+                if "Unable to connect to the server" not in str(error):
+                    raise
+                time.sleep(5)
+                continue
             assert found is not None, f"{name} vanished while waiting for {what}"
             if probe(found):
                 return found
