@@ -70,7 +70,7 @@ test-restore: venv ## twelve kills of one sweep, restored each time
 
 .PHONY: simulate
 simulate: venv ## ten thousand lives of a sweep among faults (SEEDS=n, SEED=k tells one, FROM=k)
-	SEEDS="$(SEEDS)" SEED="$(SEED)" FROM="$(FROM)" $(PY) -m tests.simulation.run $(if $(WRITE),--write "$(WRITE)")
+	SEEDS="$(SEEDS)" SEED="$(SEED)" FROM="$(FROM)" $(PY) -m tests.simulation.run
 
 .PHONY: mutants
 mutants: venv ## faults put in on purpose: the fixed list, then random ones (SEEDS=n, PART=fixed|random, MINUTES=n a slice)

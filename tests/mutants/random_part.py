@@ -1,34 +1,49 @@
 """Random mutants of core/ and of apply(), made by cosmic-ray and killed by unit tests and the simulation.
 
 Their session lies in the cache folder, under a name that follows from the sources: it is gone on with until it is done,
-and begun anew when the code has changed.
+and begun anew when the code has changed. They are tried in random order: what a slice of the time has tried is a fair
+sample of all of them.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import multiprocessing
 import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from tests.simulation import section
+
+if TYPE_CHECKING:
+    from cosmic_ray.work_item import WorkItem, WorkResult
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("TRAINSWEEP_CACHE") or Path.home() / ".cache" / "trainsweep") / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 TARGETS = ("operator/trainsweep/core", "operator/trainsweep/runtime/apply.py")
-ALONGSIDE = ("tests/unit/core", "tests/unit/runtime", "tests/simulation")
+ALONGSIDE = ("tests/unit/core", "tests/unit/runtime", "tests/simulation", "tests/mutants/kill.py")
 LEAST_KILLED = 0.9
+PATIENCE = 3600.0
+"""Seconds that one mutant is waited for; what it may compute is bounded in `kill`."""
 CONFIG = """\
 [cosmic-ray]
 module-path = [{targets}]
-timeout = 120.0
+timeout = 3600.0
 excluded-modules = []
-test-command = "{python} -m tests.mutants.kill"
+test-command = "false"
 
 [cosmic-ray.distributor]
 name = "local"
@@ -54,30 +69,112 @@ def sources() -> str:
     return digest.hexdigest()[:12]
 
 
-def run(copy: Callable[[Path], None], environment: Callable[[Path], Mapping[str, str]], minutes: float | None) -> int:
+def run(
+    copy: Callable[[Path], None],
+    environment: Callable[[Path], Mapping[str, str]],
+    minutes: float | None,
+    workers: int,
+) -> int:
     """Goes on with the session for some minutes, or to its end; gives back 1 where the figure is not met."""
-    tree = CACHE / sources()
-    config, session = tree / "cosmic-ray.toml", tree / "session.sqlite"
+    home = CACHE / sources()
+    session = home / "session.sqlite"
     if not session.exists():
-        tree.mkdir(parents=True, exist_ok=True)
+        tree = home / "0"
         copy(tree)
-        targets = ", ".join(f'"{t}"' for t in TARGETS)
-        config.write_text(CONFIG.format(targets=targets, python=sys.executable))
-        _cosmic_ray(tree, environment, "init", config, session)
-    else:
-        copy(tree)  # a slice that was ended in the middle of a mutant has left it there
-    _cosmic_ray(tree, environment, "exec", config, session, seconds=minutes * 60 if minutes else None)
+        _begin(tree, environment(tree), session)
+    _go_on(copy, environment, session, minutes, workers)
     return report(session)
 
 
-def _cosmic_ray(
-    tree: Path, environment: Callable[[Path], Mapping[str, str]], *args: Any, seconds: float | None = None
+def _begin(tree: Path, environ: Mapping[str, str], session: Path) -> None:
+    """All mutants of the tree, but for those of what nothing evaluates."""
+    from cosmic_ray.work_db import WorkDB, use_db
+
+    config, new = session.with_name("cosmic-ray.toml"), session.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    config.write_text(CONFIG.format(targets=", ".join(f'"{t}"' for t in TARGETS)))
+    tool = str(Path(sys.executable).with_name("cosmic-ray"))
+    subprocess.run([tool, "init", str(config), str(new)], cwd=tree, env=dict(environ), check=True)
+    with use_db(str(new), WorkDB.Mode.open) as db:
+        items = list(db.work_items)
+        kept = [item for item in items if not _in_annotation(tree, item)]
+        db.clear()
+        db.add_work_items(kept)
+    print(f"{len(kept)} mutants; {len(items) - len(kept)} more are of type annotations, which nothing evaluates")
+    new.rename(session)
+
+
+def _in_annotation(tree: Path, item: WorkItem) -> bool:
+    """Whether a mutant only changes a type annotation: all modules postpone their evaluation for ever."""
+    mutation = item.mutations[0]
+    return any(begin <= mutation.start_pos < end for begin, end in _annotations(tree / mutation.module_path))
+
+
+_KNOWN: dict[Path, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
+
+
+def _annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Begin and end (line, column) of every annotation of a module."""
+    if path not in _KNOWN:
+        text = path.read_text()
+        nodes: list[ast.expr | None] = []
+        for node in ast.walk(ast.parse(text)) if "from __future__ import annotations" in text else ():
+            if isinstance(node, ast.arg | ast.AnnAssign):
+                nodes.append(node.annotation)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                nodes.append(node.returns)
+        _KNOWN[path] = [
+            ((n.lineno, n.col_offset), (n.end_lineno or n.lineno, n.end_col_offset or 0)) for n in nodes if n
+        ]
+    return _KNOWN[path]
+
+
+def _go_on(
+    copy: Callable[[Path], None],
+    environment: Callable[[Path], Mapping[str, str]],
+    session: Path,
+    minutes: float | None,
+    workers: int,
 ) -> None:
-    command = [str(Path(sys.executable).with_name("cosmic-ray")), *map(str, args)]
-    try:
-        subprocess.run(command, cwd=tree, env=dict(environment(tree)), timeout=seconds, check=True)
-    except subprocess.TimeoutExpired:
+    """Tries what was not tried yet, each worker in a tree of its own."""
+    from cosmic_ray.work_db import WorkDB, use_db
+
+    context = multiprocessing.get_context("spawn")
+    trees: SimpleQueue[tuple[str, dict[str, str]]] = context.SimpleQueue()
+    for number in range(workers):
+        tree = session.parent / str(number)
+        copy(tree)  # also where a slice was ended in the middle of a mutant
+        trees.put((str(tree), dict(environment(tree))))
+    until = time.monotonic() + minutes * 60 if minutes else float("inf")
+    with (
+        use_db(str(session), WorkDB.Mode.open) as db,
+        ProcessPoolExecutor(workers, mp_context=context, initializer=_settle_in, initargs=(trees,)) as pool,
+    ):
+        items = list(db.pending_work_items)
+        random.SystemRandom().shuffle(items)
+        running: dict[Any, str] = {}
+        while running or (items and time.monotonic() < until):
+            while items and len(running) < workers and time.monotonic() < until:
+                item = items.pop()
+                running[pool.submit(_try, item)] = item.job_id
+            for job in wait(running, return_when=FIRST_COMPLETED).done:
+                db.set_result(running.pop(job), job.result())
+    if items:
         print("the time of this slice is over; the next call goes on", flush=True)
+
+
+def _settle_in(trees: SimpleQueue[tuple[str, dict[str, str]]]) -> None:
+    """A worker takes a tree, and works in no other."""
+    tree, environ = trees.get()
+    os.chdir(tree)
+    os.environ.update(environ)
+
+
+def _try(item: WorkItem) -> WorkResult:
+    from cosmic_ray.mutating import mutate_and_test
+
+    command = f"{sys.executable} -m tests.mutants.kill {item.mutations[0].module_path}"
+    return mutate_and_test(item.mutations, command, PATIENCE)
 
 
 def outcomes(session: Path) -> Iterator[tuple[Survivor, bool]]:
@@ -110,14 +207,30 @@ def known() -> dict[Survivor, str]:
 
 
 def report(session: Path) -> int:
-    """Prints the figure and the survivors; 1 where too many live, or one without a reason, or some were not tried."""
+    """Prints the figure and the survivors, and writes them into the page.
+
+    Gives back 1 where too many live, one has no reason, or some were not tried.
+    """
     tried = list(outcomes(session))
     killed = sum(ok for _, ok in tried)
     left, reasons = pending(session), known()
-    unlisted = [mutant for mutant, ok in tried if not ok and not reasons.get(mutant)]
+    lived = [mutant for mutant, ok in tried if not ok]
+    unlisted = [mutant for mutant in lived if not reasons.get(mutant)]
     for mutant in unlisted:
         print(f"SURVIVED {mutant.module}\n  - {mutant.before}\n  + {mutant.after}")
     share = killed / len(tried) if tried else 0.0
+    sample = f"a random sample of {len(tried)} of {len(tried) + left}" if left else f"all {len(tried)}"
+    figure = f"random mutants, {sample}: caught {killed} of {len(tried)} ({share:.1%})"
     print(f"{len(unlisted)} survivors without a reason; {left} mutants not tried yet")
-    print(f"random mutants: caught {killed} of {len(tried)} ({share:.1%})")
+    print(figure)
+    lines = [f"{datetime.now(UTC):%Y-%m-%d}, `make mutants PART=random`: {figure}.", ""]
+    lines += ["| survivor | was | became | why it may live |", "| --- | --- | --- | --- |"]
+    for mutant in lived:
+        why = reasons.get(mutant, "not looked at yet")
+        lines.append(f"| {Path(mutant.module).name} | {_cell(mutant.before)} | {_cell(mutant.after)} | {why} |")
+    section.write("make mutants PART=random", "\n".join(lines))
     return int(share < LEAST_KILLED or bool(unlisted) or bool(left))
+
+
+def _cell(code: str) -> str:
+    return f"`{code}`".replace("|", "\\|")

@@ -14,13 +14,15 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.mutants import random_part
 from tests.mutants.fixed import MUTANTS, Mutant
+from tests.simulation import section
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("operator/trainsweep", "tests/simulation", "tests/mutants", "tests/unit")
+PARTS = ("operator/trainsweep", "trainjobs", "tests/simulation", "tests/mutants", "tests/unit")
 """What a copy needs."""
 
 
@@ -80,12 +82,17 @@ def fixed(seeds: int, workers: int, only: str) -> int:
     sound = hunt(None, min(seeds, SOUND))
     if sound:
         raise SystemExit(f"the simulation fails without a mutant, so it proves nothing: {sound}")
-    missed = 0
+    missed, rows = 0, []
     with ThreadPoolExecutor(workers) as pool:
         for mutant, found in zip(chosen, pool.map(lambda m: hunt(m, seeds), chosen), strict=True):
             missed += not found
             print(f"{'caught' if found else 'MISSED':<7} {mutant.name:<52} {found}", flush=True)
-    print(f"fixed mutants: caught {len(chosen) - missed} of {len(chosen)}")
+            rows.append(f"| {mutant.name} | {found or '**missed**'} |")
+    figure = f"fixed mutants: caught {len(chosen) - missed} of {len(chosen)}"
+    print(figure)
+    if not only:
+        head = f"{datetime.now(UTC):%Y-%m-%d}, `make mutants PART=fixed`: {figure}."
+        section.write("make mutants PART=fixed", "\n".join([head, "", "| mutant | found by |", "| --- | --- |", *rows]))
     return missed
 
 
@@ -104,7 +111,7 @@ def main() -> int:
     if args.part in ("fixed", "both"):
         bad += fixed(args.seeds, args.workers, args.only)
     if args.part in ("random", "both"):
-        bad += random_part.run(copy, environment, args.minutes)
+        bad += random_part.run(copy, environment, args.minutes, args.workers)
     print(f"{(time.monotonic() - began) / 60:.1f} minutes")
     return 1 if bad else 0
 

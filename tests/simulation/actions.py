@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.simulation.apiserver import merged
 from tests.simulation.faulty_kube import REFUSALS
 from tests.simulation.informer import WATCHED
 from tests.simulation.world import World
+from trainsweep.api.resolve import SpecError, resolve
 from trainsweep.contract import labels
+from trainsweep.core.times import to_text
 from trainsweep.render.rayjob import rayjob_name
 from trainsweep.runtime.kube import HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, SWEEP_CLASS, Object
 
@@ -29,6 +32,20 @@ def _head_lost(world: World) -> None:
                 driver.kill()
         else:
             world.server.delete(POD, pod["metadata"]["name"])
+
+
+def _head_out_of_memory(world: World) -> None:
+    """The kernel kills the head; its pod says so until KubeRay takes it away."""
+    for pod in world.server.selected(POD, "ray.io/node-type=head"):
+        if pod["status"].get("phase") != "Running" or pod["metadata"].get("deletionTimestamp"):
+            continue
+        ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": to_text(world.now)}
+        killed = {"phase": "Failed", "conditions": [{"type": "Ready", "status": "False", "reason": "PodFailed"}]}
+        killed["containerStatuses"] = [{"name": "ray-head", "state": {"terminated": ended}}]
+        world.server.patch_status(POD, pod["metadata"]["name"], killed)
+        driver = world.driver_on(pod["metadata"]["uid"])
+        if driver is not None:
+            driver.kill()
 
 
 def _job_deleted(world: World) -> None:
@@ -92,6 +109,10 @@ def _no_nodes(world: World) -> None:
     world.no_nodes_until = world.now + world.rng.choice((60.0, 300.0))
 
 
+def _no_nodes_for_long(world: World) -> None:
+    world.no_nodes_until = world.now + 350.0
+
+
 def _operator_away(world: World) -> None:
     world.kill_operator(world.rng.choice((20.0, 120.0, 400.0)))
 
@@ -133,13 +154,26 @@ def _edit(world: World) -> None:
             {"failurePolicy": {"attempts": {"application": 3, "infrastructure": 4, "eviction": 12, "startup": 2}}},
             {"training": {"image": f"registry.example/train:{world.rng.randrange(9)}"}},
             {"cleanup": {"deletionGraceSeconds": 250}},
+            {"deadlines": {"queuedSeconds": world.rng.choice((None, 60))}},
+            {"deadlines": {"stallSeconds": world.rng.choice((None, 60, 120))}},
+            {"budget": {"cpuHours": world.rng.choice((None, 0.05, 0.5))}},
         )
     )
     hangs = any(d.alive and d.how.hang_at is not None for d in world.drivers)
-    told = {**found["spec"]["deadlines"], **change.get("deadlines", {})}
-    ordered = (told.get("runSeconds") or 0) <= (told.get("totalSeconds") or 10_000)  # else the API server says no
-    if ordered and not (hangs and change == {"deadlines": {"runSeconds": None}}):
-        world.server.patch(SWEEP, "digits", {"spec": change})
+    if not (hangs and None in change.get("deadlines", {}).values()):
+        _patch_spec(world, change)
+
+
+def _patch_spec(world: World, change: dict[str, Any]) -> None:
+    """A person's patch; what the rules of the CRD forbid the API server refuses."""
+    found = world.sweep()
+    if found is None:
+        return
+    try:
+        resolve(merged(found["spec"], change), None)
+    except SpecError:
+        return
+    world.server.patch(SWEEP, "digits", {"spec": change})
 
 
 def _false_failed(world: World) -> None:
@@ -184,8 +218,13 @@ def _deadline_raised(world: World) -> None:
     if found is None or not found["spec"]["deadlines"].get("runSeconds"):
         return
     raised = found["spec"]["deadlines"]["runSeconds"] + world.rng.choice((60, 400))
-    if raised <= (found["spec"]["deadlines"].get("totalSeconds") or raised):
-        world.server.patch(SWEEP, "digits", {"spec": {"deadlines": {"runSeconds": raised}}})
+    _patch_spec(world, {"deadlines": {"runSeconds": raised}})
+
+
+def _budget_raised(world: World) -> None:
+    found = world.sweep()
+    if found is not None and found["spec"].get("budget"):
+        _patch_spec(world, {"budget": {"cpuHours": found["spec"]["budget"]["cpuHours"] * 2}})
 
 
 def _watch_broken(world: World) -> None:
@@ -264,7 +303,10 @@ ACTIONS: dict[str, Callable[[World], None]] = {
     "store-away-long": _store_away_long,
     "store-denied": _store_denied,
     "kuberay-away": _kuberay_away,
+    "head-out-of-memory": _head_out_of_memory,
     "no-nodes": _no_nodes,
+    "no-nodes-for-long": _no_nodes_for_long,
+    "budget-raised": _budget_raised,
     "operator-away": _operator_away,
     "hold-deleted": _hold_deleted,
     "delete-background": lambda world: _delete(world, "Background"),
@@ -308,8 +350,10 @@ PEOPLE = (
 )
 ENDINGS = ("delete-background", "delete-foreground", "delete-orphan", "delete-and-force", "recreate")
 """After these nothing may be left to do."""
+STAGED = ("operator-away-long", "no-nodes-for-long", "budget-raised")
+"""Only scenes make use of these."""
 CLUSTER = (
-    *(name for name in ACTIONS if name not in (*PEOPLE, *OPERATOR, "operator-away-long")),
+    *(name for name in ACTIONS if name not in (*PEOPLE, *OPERATOR, *STAGED)),
     "rayjob-deleted",
     "invalidated",
     "head-lost",

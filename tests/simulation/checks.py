@@ -10,7 +10,7 @@ from tests.simulation.kuberay import attempt_of, live
 from trainsweep.contract import labels
 from trainsweep.contract.documents import Control, Outcome
 from trainsweep.core.model import FINALIZER, EnsureHold, Observed, Plan, RayJobView, RepairHoldReference
-from trainsweep.core.times import to_seconds
+from trainsweep.core.times import to_seconds, to_text
 from trainsweep.runtime.kube import EVENT, HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Kind, Object
 from trainsweep.runtime.resync import ORPHAN_SECONDS
 
@@ -293,6 +293,12 @@ class Checks:
             self.fail("write-ahead", "an attempt is recorded before the finalizer")
         if sweep["status"]["attempts"][-1].get("stopReason"):
             self.fail("stop", f"a new attempt is told to stop: {sweep['status']['attempts'][-1]['stopReason']}")
+        budget, used = (sweep["spec"].get("budget") or {}).get("cpuHours"), (sweep["status"].get("usage") or {})
+        if budget is not None and used.get("cpuSeconds", 0) >= int(budget * 3600):
+            self.fail("budget", f"a new attempt is recorded, and {used} of {budget} CPU-hours are used")
+        due = to_seconds((sweep["spec"].get("deadlines") or {}).get("notAfter"))
+        if due is not None and to_seconds(sweep["status"]["attempts"][-1]["startedAt"]) >= due:
+            self.fail("deadlines", f"a new attempt is recorded after {to_text(due)}")
 
     def _adopted(self, sweep: Object) -> None:
         """Only what carries our label is ours."""

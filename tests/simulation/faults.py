@@ -107,6 +107,11 @@ class Faults:
     made: Counter[str] = field(default_factory=Counter)
     """All faults by kind, also those of reads and those that happened to the world."""
 
+    @property
+    def crashes(self) -> int:
+        """How often a process was killed."""
+        return sum(self.made[f] for f in (*CRASHES, "killed"))
+
     def draw(self, io: str, rng: random.Random, *, write: bool) -> str:
         """The fault of one call, "" for none."""
         self.steps += 1
@@ -115,18 +120,16 @@ class Faults:
             self.seen[io] += 1
         if self.stopped:
             return ""
-        found = self._draw(io, rng, applying)
-        if found == CONFLICT and not write:
-            found = ERROR
-        if found == LATE and not write:
-            found = LOST_REPLY
+        found = self._draw(io, rng, applying, write)
+        if not write:
+            found = {CONFLICT: ERROR, LATE: LOST_REPLY}.get(found, found)
         if found:
             self.made[found] += 1
             if applying:
                 self.hit[io, found] += 1
         return found
 
-    def _draw(self, io: str, rng: random.Random, applying: bool) -> str:
+    def _draw(self, io: str, rng: random.Random, applying: bool, write: bool) -> str:
         struck = next((s.fault for s in self.strikes if s.at == self.steps), "")
         if struck:
             return struck
@@ -145,6 +148,6 @@ class Faults:
             (LATE, odds.late),
         ):
             if chance < share:
-                return fault
+                return fault if write or fault not in (CONFLICT, LATE) else ""
             chance -= share
         return ""

@@ -66,9 +66,11 @@ class Informer:
         key: SweepKey | None
         if kind is SWEEP_CLASS:
             process.classes.stale()
-            for key in process.memory.states:
+            for key in list(process.memory.states):
+                process.memory.changed(key)
                 process.queue.add(key)
             return
         key = sweep_key(body) if kind is SWEEP else child_key(body, labels.SWEEP_NAME)
         if key is not None:
+            process.memory.changed(key)
             process.queue.add(key)

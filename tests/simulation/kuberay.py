@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainsweep.contract import labels
+from trainsweep.contract.documents import END_LINE
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.runtime.kube import POD, RAY_CLUSTER, RAY_JOB, NotFound, Object
 
@@ -144,9 +145,10 @@ class KubeRay:
             return self._end(job, "Complete", jobStatus="SUCCEEDED")
         if driver.state == "STOPPED":
             return self._end(job, "Complete", jobStatus="STOPPED")
-        return self._end(
-            job, "Failed", jobStatus="FAILED", reason="AppFailed", message=f"exit code 1 {driver.how.says}"
-        )
+        said = f"{END_LINE}{driver.said.to_json().decode()}" if driver.said is not None else ""
+        words = f"Job entrypoint command failed with exit code {driver.code}, last available logs"
+        message = f"{words} (truncated to 20,000 chars):\n{driver.how.says}\n{said}"
+        return self._end(job, "Failed", jobStatus="FAILED", reason="AppFailed", message=message)
 
     def _end(self, job: Object, deployment: str, **changes: Any) -> float:
         self._status(job, jobDeploymentStatus=deployment, endTime=to_text(self.world.now), **changes)
@@ -220,6 +222,7 @@ class KubeRay:
             return
         phase = head["status"].get("phase")
         if phase in ("Failed", "Succeeded"):
+            self._conditions(cluster, head=("False", "PodFailed"), provisioned=provisioned)
             self.server.delete(POD, head["metadata"]["name"])
         elif phase == "Running":
             self._conditions(cluster, head=("True", "HeadPodRunningAndReady"), provisioned=True)
@@ -257,6 +260,7 @@ class KubeRay:
                     "annotations": dict(template["metadata"].get("annotations", {})),
                     "ownerReferences": [owner],
                 },
+                "spec": template["spec"],
                 "status": {"phase": "Pending"},
             },
         )
@@ -277,7 +281,8 @@ class KubeRay:
             self.world.at(self.world.no_nodes_until + 1, lambda: self._start_pod(name))
             return
         ready = [{"type": "Ready", "status": "True"}]
-        self.server.patch_status(POD, name, {"phase": "Running", "conditions": ready})
+        started = to_text(self.world.now)
+        self.server.patch_status(POD, name, {"phase": "Running", "conditions": ready, "startTime": started})
 
     def terminate(self, pod: Object) -> None:
         """A pod was asked to go: its driver hears SIGTERM, then its node lets it go."""

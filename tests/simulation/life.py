@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.simulation import rules
 from tests.simulation.checks import Violation, condition
-from tests.simulation.faults import CRASHES, FAULTS, LATE
+from tests.simulation.faults import FAULTS, LATE
 from tests.simulation.schedule import HORIZON, Schedule, world_of
 from tests.simulation.world import START, World
 from trainsweep.runtime.kube import HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP
@@ -70,7 +70,7 @@ def simulate(schedule: Schedule) -> tuple[Tally, list[str]]:
         1,
         [faults.steps],
         [sum(made[f] for f in (*FAULTS, LATE, "killed"))],
-        [sum(made[f] for f in (*CRASHES, "killed"))],
+        [faults.crashes],
         faults.hit,
         faults.seen,
         counted,

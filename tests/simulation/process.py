@@ -18,6 +18,7 @@ from trainsweep.core.model import Observed, Plan
 from trainsweep.render.kuberay import KubeRay
 from trainsweep.runtime.apply import Applier, RefusedError
 from trainsweep.runtime.classes import Classes
+from trainsweep.runtime.glance import Glances
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.kube import KubeError
 from trainsweep.runtime.memory import Memory
@@ -49,11 +50,20 @@ class Process:
         self.memory, self.classes = Memory(), Classes(kube, clock=world.clock.time)
         looks: Any = LooksDouble(world, self)
         self.looks: LooksDouble = looks
-        self._observer = Observer(kube, self.classes, looks, self.memory, KubeRay(), now=self.now)
+        observer = Observer(kube, self.classes, looks, self.memory, KubeRay(), now=self.now)
+        self._glances = Glances(observer.observe, looks, self.memory, now=self.now)
         recorder = Recorder(kube, now=self.now)
         self._applier = Applier(kube, looks, recorder, self.memory, _METRICS, now=self.now)
         reconciler = Reconciler(
-            self._observe, self._decide, self._apply, self.queue, looks, self.memory, _METRICS, now=self.now
+            self._observe,
+            self._decide,
+            self._apply,
+            self.queue,
+            looks,
+            self.memory,
+            _METRICS,
+            now=self.now,
+            glance=self._glance,
         )
         orphans = Orphans(kube, (), now=world.clock.time)
 
@@ -102,19 +112,22 @@ class Process:
         return guarded
 
     async def _observe(self, key: SweepKey) -> Observed | None:
-        found: Observed | None = await self._guarded(self._observer.observe)(key)
+        found: Observed | None = await self._guarded(self._glances.observe)(key)
+        return found
+
+    async def _glance(self, key: SweepKey) -> Observed | None:
+        found: Observed | None = await self._guarded(self._glances.glance)(key)
         return found
 
     def _decide(self, observed: Observed, now: float) -> Plan:
         try:
-            plan = decide(observed, now)
+            return decide(observed, now)
         except Exception as error:
             self.world.clock.fail(error)
             raise
-        self.world.planned(observed, plan)
-        return plan
 
     async def _apply(self, observed: Observed, plan: Plan) -> None:
+        self.world.planned(observed, plan)
         token = APPLYING.set(True)
         try:
             await self._guarded(self._applier.apply)(observed, plan)

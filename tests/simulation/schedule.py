@@ -13,7 +13,6 @@ from tests.simulation.driver import Behaviour
 from tests.simulation.faults import (
     CELLS,
     CONFLICT,
-    CRASH_AFTER,
     CRASHES,
     ERROR,
     FAULTS,
@@ -23,12 +22,16 @@ from tests.simulation.faults import (
     Odds,
     Strike,
 )
+from tests.simulation.scenes import SCENES
 from tests.simulation.world import SPEC, START, World
 from trainsweep.contract.documents import FailureReason, Outcome
 
 HORIZON = 500.0
 STRUCK = 25
 """The calls among which every life has three faults."""
+STAGED, ALONE = 0.6, 0.5
+"""Share of the lives with faults of all kinds that play one of the scenes, and of those in which little else happens."""
+BOUNDS = {"runSeconds", "totalSeconds", "notAfter", "stallSeconds"}
 ENDS_AFTER = 30
 """A sweep is not deleted before the operator has made so many calls: such a life would be told in a line."""
 
@@ -42,6 +45,8 @@ class Schedule:
     spec: dict[str, Any]
     odds: Odds
     lost_watch: float = 0.0
+    scene: str = ""
+    """One of `SCENES`, if it plays one."""
     skew: float = 0.0
     """Seconds by which the clocks of two operator processes may differ."""
     strikes: list[Strike] = field(default_factory=list)
@@ -55,7 +60,7 @@ class Schedule:
         said += [f"  {a.io} #{a.nth}: {a.fault}" for a in self.aimed]
         said += [f"  driver of attempt {n}: {b}" for n, b in self.behaviours.items() if b != Behaviour()]
         changed = {k: v for k, v in self.spec.items() if v != SPEC.get(k)}
-        head = f"seed {self.seed}, profile {self.profile}, lost watch {self.lost_watch}, skew {self.skew}"
+        head = f"seed {self.seed}, profile {self.profile} {self.scene}, lost watch {self.lost_watch}, skew {self.skew}"
         return "\n".join([head, f"  {self.odds}", f"  {changed}", *said])
 
 
@@ -77,7 +82,7 @@ def draw(seed: int) -> Schedule:
             late=rng.choice((0.0, 0.0, 0.02)),
             slow=rng.choice((0.0, 0.05, 0.2)),
         )
-    out = Schedule(seed, profile, spec, odds, rng.choice((0.0, 0.0, 0.3)), rng.choice((0.0, 0.0, 40.0)))
+    out = Schedule(seed, profile, spec, odds, rng.choice((0.0, 0.0, 0.3)), skew=rng.choice((0.0, 0.0, 40.0)))
     out.behaviours = {n: _behaviour(rng, profile) for n in range(1, 6)}
     if profile == "operator":
         spec["deadlines"] = {"startupSeconds": 3600}  # an operator that is long away would overrun a short one
@@ -88,50 +93,18 @@ def draw(seed: int) -> Schedule:
             out.actions.append((rng.uniform(0, rng.choice((100, 200, 400))), rng.choice(names)))
     for _ in range(rng.choice((0, 0, 1, 2))):
         out.actions.append((rng.uniform(0, 200), rng.choice(OPERATOR)))
-    if profile != "operator" and rng.random() < 0.35:
-        _scene(rng, out)
+    if profile != "operator" and rng.random() < STAGED:
+        out.scene = rng.choices(tuple(SCENES), [scene.weight for scene in SCENES.values()])[0]
+        if rng.random() < ALONE:
+            out.actions, out.behaviours[1] = [], Behaviour()
+            spec["deadlines"] = dict(SPEC["deadlines"])
+        SCENES[out.scene].play(rng, out)
     _aim(rng, out)
     _strike(rng, out)
+    if any(b.hang_at is not None for b in out.behaviours.values()) and not BOUNDS & spec["deadlines"].keys():
+        spec["deadlines"]["runSeconds"] = 300  # nothing else ends a driver that hangs
     out.actions.sort()
     return out
-
-
-def _scene(rng: random.Random, out: Schedule) -> None:
-    """What chance alone would hardly bring together: each makes for one rule of `core.ends`."""
-    first = out.behaviours[1]
-    match rng.randrange(12):
-        case 0:  # KubeRay's backstop strikes while we are away
-            out.spec["deadlines"] = {"startupSeconds": 60, "runSeconds": 60}
-            out.spec["cleanup"]["stopGraceSeconds"] = 5
-            first.hang_at, first.crash_at = 1.0, None
-            out.actions = [(40.0, "operator-away-long")]
-        case 1:
-            first.crash_at, first.crash_reason, first.says = 1.0, None, "No module named trainjobs"
-        case 2:
-            out.actions.insert(0, (0.1, "bad-image"))
-        case 3:
-            first.crash_at, first.crash_reason = rng.uniform(1, 30), FailureReason.STORAGE_UNAVAILABLE
-        case 4:  # only the operator cannot look, until the end of the longest hold
-            out.behaviours[1] = Behaviour(trial_seconds=10)
-            out.actions = [(rng.uniform(5, 50), "store-denied")]
-        case 5:
-            out.behaviours[1] = Behaviour(trial_seconds=30)
-            out.actions.append((rng.uniform(40, 120), "head-lost"))
-        case 6:  # recorded, not yet made, and its name is taken by a copy
-            out.aimed.append(Aimed("put trainsweeps/status", 1, CRASH_AFTER))
-            out.actions.append((0.9, "name-taken"))
-        case 7:  # a delete that arrives when its name belongs to somebody else
-            out.aimed.append(Aimed("delete rayjobs", 1, LATE))
-            out.actions += [(0.1, "names-taken-later"), (rng.uniform(20, 90), rng.choice((*ENDINGS, "suspend-sweep")))]
-        case 8:  # a repair that arrives there
-            at = rng.uniform(20, 60)
-            out.aimed.append(Aimed("patch rayjobs: owners", 1, LATE))
-            out.actions += [(at, "hold-deleted"), (at + rng.uniform(6, 12), "rayjob-replaced")]
-        case 9:  # never made, and deleted
-            out.actions = [(0.0, "name-taken"), (rng.uniform(3, 15), rng.choice(ENDINGS))]
-        case _:
-            out.behaviours[1] = Behaviour(trial_seconds=60, crash_at=60.0)
-            out.actions = [(rng.uniform(30, 70), "false-failed")]
 
 
 def _aim(rng: random.Random, out: Schedule) -> None:
@@ -148,7 +121,8 @@ def _aim(rng: random.Random, out: Schedule) -> None:
             case "patch rayjobs: owners" | "get rayjobs":
                 out.actions.append((rng.uniform(10, 120), "hold-deleted"))
             case "patch rayjobs: backstop":
-                out.spec["deadlines"]["runSeconds"] = 300
+                if out.spec["deadlines"].get("totalSeconds", 300) >= 300:
+                    out.spec["deadlines"]["runSeconds"] = 300
                 out.actions.append((rng.uniform(10, 120), "deadline-raised"))
             case "get trainsweepholds":
                 out.aimed.append(Aimed("create trainsweepholds", out.aimed[-1].nth, CONFLICT))
@@ -166,8 +140,7 @@ def _strike(rng: random.Random, out: Schedule) -> None:
 
 
 def _settings(rng: random.Random, spec: dict[str, Any], out: Schedule) -> None:
-    if any(b.hang_at is not None for b in out.behaviours.values()) or rng.random() < 0.3:
-        # Nothing but a deadline ends a driver that hangs.
+    if rng.random() < 0.4:
         spec["deadlines"]["runSeconds"] = rng.choice((200, 300))
     if rng.random() < 0.2:
         spec["deadlines"]["totalSeconds"] = rng.choice((300, 600))
@@ -232,11 +205,16 @@ def world_of(schedule: Schedule) -> World:
     for at, what in schedule.actions:
         world.at(START + at, act(what))
 
+    def last_crash() -> None:
+        if not faults.crashes:
+            world.kill_operator(1.0)
+
     def stop() -> None:
         world.note("*** faults stop")
         faults.stopped, world.lost_watch = True, 0.0
         world.others_let_go()
 
+    world.at(START + HORIZON - 60, last_crash)  # of a life with so few calls that no strike has come to pass
     world.at(START + HORIZON, stop)
     return world
 

@@ -20,6 +20,7 @@ class Receipt:
 
     digest: str
     outcome: Outcome
+    reason: str = ""
     forged: bool = False
 
 
@@ -30,7 +31,10 @@ class Store:
     progress: Progress | None = None
     receipts: dict[str, Receipt] = field(default_factory=dict)
     ends: dict[str, End] = field(default_factory=dict)
-    started: set[str] = field(default_factory=set)
+    started: dict[str, float] = field(default_factory=dict)
+    """Attempts with a start marker, and when it was written by the store's own clock."""
+    writers: set[str] = field(default_factory=set)
+    """Sweeps, by the end of their uid, that have recorded something of a trial."""
     done: int = 0
     committed: bool = False
     damaged: bool = False
@@ -45,9 +49,18 @@ class Store:
     def readable(self, now: float) -> bool:
         return now >= self.unreadable_until
 
-    def newest(self) -> int:
-        """Number of the newest attempt that has started; with another uid it belongs to an earlier sweep."""
-        return max((parse_attempt_id(a) or (0, ""))[0] for a in self.started) if self.started else 0
+    def fences(self, own: str) -> bool:
+        """Whether a newer attempt has started: of one sweep the higher number, of two the later marker."""
+        number, sweep = parse_attempt_id(own) or (0, "")
+        return any(
+            other[0] > number if other[1] == sweep else at > self.started.get(own, float("inf"))
+            for name, at in self.started.items()
+            if name != own and (other := parse_attempt_id(name) or (0, ""))
+        )
+
+    def adopted(self, own: str) -> bool:
+        """Whether all that is recorded was recorded by other sweeps of this name."""
+        return bool(self.writers) and own[-8:] not in self.writers
 
     def counts(self, running: int = 0) -> TrialCounts:
         left = TRIALS - self.done
@@ -55,10 +68,12 @@ class Store:
             expected=TRIALS, succeeded=self.done, running=min(running, left), pending=max(0, left - running)
         )
 
-    def write_receipt(self, attempt: str, outcome: Outcome, now: float, *, forged: bool = False) -> str:
+    def write_receipt(
+        self, attempt: str, outcome: Outcome, now: float, *, reason: str = "", forged: bool = False
+    ) -> str:
         self.sequence += 1
         digest = hashlib.sha256(f"{attempt}/{self.sequence}".encode()).hexdigest()
-        self.receipts[attempt] = Receipt(digest, outcome, forged)
+        self.receipts[attempt] = Receipt(digest, outcome, reason, forged)
         self.written_at = now
         return digest
 
@@ -82,6 +97,7 @@ class Store:
             base,
             Proof.PERSISTED,
             outcome=receipt.outcome if receipt else None,
+            outcome_reason=receipt.reason if receipt else "",
             receipt_uri=f"s3://bucket/team/attempts/{attempt}/receipt.json" if receipt else "",
             trials=self.counts(),
             best=BEST if self.committed else None,

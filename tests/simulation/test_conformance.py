@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from tests import conformance_cases
+from tests.simulation import driver
 from tests.simulation.apiserver import Server
+from trainjobs.outcome import exit_code
+from trainsweep.contract.documents import FailureReason, Outcome
 from trainsweep.runtime.kube import Kind, NotFound, Object
 
 
@@ -60,6 +63,13 @@ class DoubleDoor:
 @pytest.mark.parametrize("case", conformance_cases.CASES, ids=lambda case: case.__name__)
 async def test_double_conforms(case: Callable[[conformance_cases.Door], Awaitable[None]]) -> None:
     await case(DoubleDoor())
+
+
+def test_driver_double_ends_with_the_codes_of_the_driver() -> None:
+    for outcome in Outcome:
+        for reason in ("", "Signal", *map(str, FailureReason)):
+            for lost in (False, True):
+                assert driver.code_of(outcome, reason, lost=lost) == exit_code(outcome, reason, lost=lost)
 
 
 async def test_compacted_list_cannot_be_gone_on_with() -> None:

@@ -17,6 +17,7 @@ from tests.simulation.kuberay import KubeRay, attempt_of
 from tests.simulation.process import Process
 from tests.simulation.store import Store
 from trainsweep.contract import labels
+from trainsweep.contract.documents import Limits
 from trainsweep.contract.layout import attempt_id
 from trainsweep.core.draft import _meaning
 from trainsweep.core.model import Observed, Plan
@@ -317,7 +318,7 @@ class World:
             pod_uid=head["metadata"]["uid"],
             timeout=float(told["spec"]["checkpoints"]["verify"]["timeoutSeconds"]),
             tolerant=told["spec"]["checkpoints"]["verify"]["onMissing"] == "Warn",
-            deadline=told.get("deadlineAt"),
+            limits=Limits.model_validate(told["limits"]),
             how=how,
             started=self.now,
         )

@@ -207,6 +207,9 @@ def _housekeeping(draft: Draft, spec: TrainSweepSpec | None) -> None:
 
 def _rest(draft: Draft, spec: TrainSweepSpec | None) -> None:
     attempt, job = draft.attempt, draft.observed.ray_job
+    if attempt is None:
+        # Ended before its first attempt: whoever waits for Released must not wait for ever.
+        draft.condition(Condition.RELEASED, True, Reason.RELEASED, "No attempt was started.")
     if attempt is not None and isinstance(draft.observed.hold, HoldView):
         draft.after.append(DeleteHold(draft.observed.hold.name))  # one that was made again behind us
     if FINALIZER in draft.observed.sweep.finalizers:

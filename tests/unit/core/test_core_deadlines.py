@@ -346,6 +346,9 @@ def test_sweep_that_comes_after_its_date_never_launches() -> None:
     stage = with_deadlines(notAfter=to_text(NOW - 1))
     assert kinds(stage.decide()) == ["WriteStatus"]
     assert stage.state == "False/DeadlineExceeded"
+    # It holds nothing: who waits for that must be told.
+    assert stage.condition(Condition.RELEASED).status == "True"
+    assert kinds(stage.decide(100)) == []
 
 
 def test_date_that_is_none_is_refused() -> None:
