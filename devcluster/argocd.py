@@ -172,6 +172,8 @@ def _start(cluster: Cluster, binaries: dict[str, Path], folders: dict[str, str])
         ],
     }
     for name, words in arguments.items():
+        if processes.alive(name):
+            continue  # a cluster that was left up
         processes.start(name, [binaries[name], *words], env=env)
     for name, at in (
         ("argocd-repo-server", "argocd-repo-server-metrics"),

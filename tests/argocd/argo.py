@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class Argo:
     def __init__(self, cluster: Cluster, repository: Path) -> None:
         self.cluster = cluster
         self.repository = repository
+        self._one_at_a_time = threading.Lock()
         repository.mkdir(parents=True)
         self.git("init", "--quiet", "--initial-branch=main")
         self.git("config", "user.email", "test@example.com")
@@ -49,16 +51,17 @@ class Argo:
 
     def commit(self, files: dict[str, list[dict[str, Any]] | None]) -> None:
         """Objects a file; None removes a file."""
-        for name, objects in files.items():
-            path = self.repository / name
-            if objects is None:
-                path.unlink()
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            (path.parent / ".keep").touch()  # Git has no empty folders, and Argo CD no path that is not there
-            path.write_text(yaml.safe_dump_all(objects, sort_keys=False), encoding="utf-8")
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "--message", f"change {sorted(files)}")
+        with self._one_at_a_time:
+            for name, objects in files.items():
+                path = self.repository / name
+                if objects is None:
+                    path.unlink()
+                    continue
+                path.parent.mkdir(parents=True, exist_ok=True)
+                (path.parent / ".keep").touch()  # Git has no empty folders, and Argo CD no path that is not there
+                path.write_text(yaml.safe_dump_all(objects, sort_keys=False), encoding="utf-8")
+            self.git("add", "--all")
+            self.git("commit", "--quiet", "--allow-empty", "--message", f"change {sorted(files)}")
 
     def application(self, name: str, namespace: str, *, server_side: bool = False, heal: bool = True) -> None:
         """An Application of the folder of its name, synced by itself."""

@@ -14,10 +14,15 @@ from devcluster.cluster import Cluster
 from tests.argocd.argo import Argo
 from tests.e2e.lab import Lab
 from tests.platform.conftest import ROOT
+from tests.together import Background, is_concurrent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real pods take their time; what a test waits for has a limit of its own that says what was missing."""
+    """Those that need nothing but their own sweep go first, together; then the one that changes Argo CD's settings.
+
+    Real pods take their time; what a test waits for has a limit of its own that says what was missing.
+    """
+    items.sort(key=lambda item: not is_concurrent(item))
     for item in items:
         if "tests/argocd" in str(item.path):
             item.add_marker(pytest.mark.timeout(900))
@@ -42,3 +47,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         lab = Lab(cluster)
         lab.loops()
         yield Pair(lab, Argo(cluster, tmp_path_factory.mktemp("git") / "sweeps"))
+
+
+@pytest.fixture(scope="session")
+def background(request: pytest.FixtureRequest, pair: Pair) -> Iterator[Background]:
+    """The concurrent tests: two Ray clusters at a time is what two cores start without failing their probes."""
+    made = Background(request.session.items, pair, workers=2)
+    yield made
+    made.close()

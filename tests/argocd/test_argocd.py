@@ -7,7 +7,6 @@ import subprocess
 import time
 from typing import Any
 
-import pytest
 import yaml
 
 from devcluster.tools import kubectl
@@ -15,6 +14,7 @@ from tests.argocd.argo import Seen, never_out_of_sync
 from tests.argocd.conftest import Pair
 from tests.e2e.lab import Lab, Sweep
 from tests.platform.conftest import ROOT
+from tests.together import concurrent
 
 SPACE = "default"
 SLOW = {"training": {"config": {"epochs": 60, "seconds": 1.5}}}
@@ -37,10 +37,19 @@ def ended_well(seen: Seen) -> bool:
     return seen.health == "Healthy"
 
 
-@pytest.mark.parametrize("tracking", ["annotation", "label"])
-def test_sync_shows_progress_and_health_and_is_never_out_of_sync(pair: Pair, tracking: str) -> None:
-    """Both ways of comparing at once; the tracking method is Argo CD's own setting."""
-    pair.argo.settings({"application.resourceTrackingMethod": tracking})
+@concurrent
+def test_sync_shows_progress_and_health_and_is_never_out_of_sync(pair: Pair) -> None:
+    """Both ways of comparing at once, tracked by annotation, which is Argo CD's own default."""
+    _whole_lives(pair, "annotation")
+
+
+def test_it_is_never_out_of_sync_either_where_argo_cd_tracks_by_label(pair: Pair) -> None:
+    """The tracking method is a setting of Argo CD as a whole."""
+    pair.argo.settings({"application.resourceTrackingMethod": "label"})
+    _whole_lives(pair, "label")
+
+
+def _whole_lives(pair: Pair, tracking: str) -> None:
     apps = {f"client-{tracking}": False, f"server-{tracking}": True}
     pair.argo.commit({f"{app}/sweep.yaml": [pair.lab.manifest(app, QUICK)] for app in apps})
     for app, server_side in apps.items():
@@ -65,6 +74,7 @@ def test_sync_shows_progress_and_health_and_is_never_out_of_sync(pair: Pair, tra
         pair.argo.commit({f"{app}/sweep.yaml": None})
 
 
+@concurrent
 def test_the_example_tiny_from_git(pair: Pair) -> None:
     pair.argo.commit({"tiny/all.yaml": tiny("tiny-in-git")})
     pair.argo.application("tiny", SPACE, server_side=True)
@@ -72,6 +82,7 @@ def test_the_example_tiny_from_git(pair: Pair) -> None:
     assert never_out_of_sync(seen)
 
 
+@concurrent
 def test_a_class_that_is_not_there_is_degraded_at_once(pair: Pair) -> None:
     pair.argo.commit({"wrong/sweep.yaml": [pair.lab.manifest("wrong", {"className": "no-such-class"})]})
     pair.argo.application("wrong", SPACE)
@@ -79,7 +90,8 @@ def test_a_class_that_is_not_there_is_degraded_at_once(pair: Pair) -> None:
     assert seen[-1].message.startswith("ClassNotFound: "), seen[-1]
 
 
-def test_a_failure_is_degraded_with_its_reason_and_retry_starts_the_next_attempt(pair: Pair) -> None:
+@concurrent
+def test_a_failure_is_degraded_with_its_reason_and_nothing_is_offered(pair: Pair) -> None:
     over = {
         "training": {"config": {"epochs": 2, "seconds": 0.1, "fail": 1}},
         "trials": {"maxConcurrent": 2, "maxFailed": 0},
@@ -94,6 +106,7 @@ def test_a_failure_is_degraded_with_its_reason_and_retry_starts_the_next_attempt
     assert offered == {"suspend": False, "resume": False, "retry": False}
 
 
+@concurrent
 def test_suspend_is_not_healed_away_and_resume_goes_on(pair: Pair) -> None:
     lab, argo, app = pair.lab, pair.argo, "acted"
     argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, {"training": {"config": {"epochs": 30, "seconds": 1.5}}})]})
@@ -122,6 +135,7 @@ def test_suspend_is_not_healed_away_and_resume_goes_on(pair: Pair) -> None:
     assert len(argo.get(app)["status"]["history"]) == 1
 
 
+@concurrent
 def test_retry_ends_the_pause(pair: Pair) -> None:
     lab, argo, app = pair.lab, pair.argo, "retried"
     over = {
@@ -141,6 +155,7 @@ def test_retry_ends_the_pause(pair: Pair) -> None:
     argo.commit({f"{app}/sweep.yaml": None})
 
 
+@concurrent
 def test_prune_in_mid_run_proves_what_is_owed_and_then_it_is_gone(pair: Pair) -> None:
     lab, argo, app = pair.lab, pair.argo, "pruned"
     argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, SLOW)]})
@@ -184,6 +199,7 @@ def _nothing_left(lab: Lab, name: str) -> None:
         time.sleep(1)
 
 
+@concurrent
 def test_a_sweep_that_is_made_anew_adopts_its_finished_run(pair: Pair) -> None:
     """Self-healing makes a deleted sweep again; its trials are not trained and not billed again."""
     lab, argo, app = pair.lab, pair.argo, "adopted"
@@ -213,6 +229,7 @@ def test_a_sweep_that_is_made_anew_adopts_its_finished_run(pair: Pair) -> None:
     assert seen[-1].sync == "Synced"
 
 
+@concurrent
 def test_deleting_an_application_in_mid_run_settles_first(pair: Pair) -> None:
     lab, argo, app = pair.lab, pair.argo, "unapplied"
     argo.commit({f"{app}/sweep.yaml": [lab.manifest(app, SLOW)]})

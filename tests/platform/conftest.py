@@ -16,6 +16,8 @@ import pytest
 from devcluster import sweeps
 from devcluster.cluster import Cluster
 from tests.e2e.lab import Lab
+from tests.platform.queues import SPACES, objects
+from tests.together import Background, is_concurrent
 
 ROOT = Path(__file__).resolve().parents[2]
 BEFORE = "690b551"
@@ -25,16 +27,21 @@ LIVE = "upgraded"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Real pods take their time; what a test waits for has a limit of its own that says what was missing."""
+    """Those that need nothing of each other go first, together; the one that takes the operator away goes last.
+
+    Real pods take their time; what a test waits for has a limit of its own that says what was missing.
+    """
+    items.sort(key=lambda item: not is_concurrent(item))
     for item in items:
         if "tests/platform" in str(item.path):
             item.add_marker(pytest.mark.timeout(1500))
 
 
 @dataclass
-class Upgrade:
-    """What lived before the upgrade, and right after it, by uid."""
+class Upgraded:
+    """The upgraded cluster; what lived before the upgrade, and right after it, by uid."""
 
+    lab: Lab
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
 
@@ -66,29 +73,40 @@ def tree_before(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def upgrade(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Upgrade]]:
-    """The cluster, and what its upgrade did to the sweep that ran."""
+def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
+    """The cluster with the queues of both teams, after an upgrade under a sweep that runs."""
     with Cluster(os.environ.get("TRAINSWEEP_PLATFORM_CLUSTER", "platform"), with_kueue=True) as cluster:
-        cluster.set_gpus(2)
-        lab, seen = Lab(cluster), Upgrade()
+        cluster.set_gpus(4)
+        found = Upgraded(Lab(cluster))
+        lab = found.lab
         tree = tree_before(tmp_path_factory.mktemp("before"))
         old = sweeps.build_images(cluster, tree, "before")
         sweeps.build_images(cluster)
         sweeps.install(cluster, chart=tree / "charts/trainsweep", image=old.operator)
         lab.loops()
-        over = {"training": {"image": old.train, "config": {"epochs": 30, "seconds": 1.5}}}
-        lab.apply(LIVE, over)
+        lab.apply(LIVE, {"training": {"image": old.train, "config": {"epochs": 60, "seconds": 1.5}}})
+        for space in SPACES:
+            lab.namespace(space)
+        sweeps.apply(cluster, *objects())
         lab.reported(LIVE)
-        seen.before = lives(lab)
+        found.before = lives(lab)
         sweeps.install(cluster)
-        seen.after = lives(lab)
-        yield lab, seen
+        found.after = lives(lab)
+        yield found
 
 
 @pytest.fixture(scope="session")
-def lab(upgrade: tuple[Lab, Upgrade]) -> Lab:
+def background(request: pytest.FixtureRequest, upgraded: Upgraded) -> Iterator[Background]:
+    """The concurrent tests: two Ray clusters at a time is what two cores start without failing their probes."""
+    made = Background(request.session.items, upgraded, workers=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def lab(upgraded: Upgraded) -> Lab:
     """The upgraded cluster."""
-    return upgrade[0]
+    return upgraded.lab
 
 
 def kubectl_json(lab: Lab, *args: str) -> Any:

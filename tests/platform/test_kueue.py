@@ -10,72 +10,11 @@ import sys
 import time
 from typing import Any
 
-import pytest
-
 from devcluster import sweeps
 from tests.e2e.lab import Lab, Sweep
-from tests.platform.conftest import ROOT
-
-GPU = "nvidia.com/gpu"
-TEAMS = ("team-a", "team-b")
-QUEUE = "gpus"
-
-
-def on_gpus(**more: Any) -> dict[str, Any]:
-    """Two trials on one worker pod that takes both GPUs."""
-    over: dict[str, Any] = {
-        "scheduling": {"queueName": QUEUE},
-        "training": {"workers": {"count": 1, "resources": {"cpu": 1, GPU: 1}}, "config": {"epochs": 6, "seconds": 1.5}},
-        "cluster": {
-            "workerGroups": [
-                {"name": "gpu", "resources": {"cpu": 2, "memory": "4Gi", GPU: 2}, "minReplicas": 1, "maxReplicas": 1}
-            ]
-        },
-    }
-    return over | more
-
-
-def queue_objects() -> list[dict[str, Any]]:
-    """One flavor, a ClusterQueue of two GPUs, a LocalQueue a team, and a priority that preempts."""
-    kueue = "kueue.x-k8s.io/v1beta2"
-    quotas = [("cpu", "8"), ("memory", "32Gi"), (GPU, "2")]
-    resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas]
-    group = {"coveredResources": [name for name, _ in quotas], "flavors": [{"name": "default", "resources": resources}]}
-    cluster_queue = {
-        "namespaceSelector": {},
-        "resourceGroups": [group],
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-    }
-    return [
-        {"apiVersion": kueue, "kind": "ResourceFlavor", "metadata": {"name": "default"}},
-        {"apiVersion": kueue, "kind": "ClusterQueue", "metadata": {"name": QUEUE}, "spec": cluster_queue},
-        *(
-            {
-                "apiVersion": kueue,
-                "kind": "LocalQueue",
-                "metadata": {"name": QUEUE, "namespace": team},
-                "spec": {"clusterQueue": QUEUE},
-            }
-            for team in TEAMS
-        ),
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "urgent"},
-            "value": 1000,
-            "preemptionPolicy": "Never",
-        },
-    ]
-
-
-@pytest.fixture(scope="module")
-def teams(lab: Lab) -> Lab:
-    """Both teams with their queues."""
-    for team in (*TEAMS, "team-quota"):
-        lab.namespace(team)
-    for item in queue_objects():
-        sweeps.apply(lab.cluster, item)
-    return lab
+from tests.platform.conftest import ROOT, Upgraded
+from tests.platform.queues import GPU, on_gpus, slow
+from tests.together import concurrent
 
 
 def why(lab: Lab, name: str, namespace: str) -> str:
@@ -101,11 +40,12 @@ def waits(sweep: Sweep) -> bool:
     return "insufficient unused quota" in sweep.status.get("pending", {}).get("message", "")
 
 
-def test_the_second_team_waits_with_the_workload_s_own_words_and_runs_after_the_first(teams: Lab) -> None:
-    lab = teams
-    lab.apply("first", on_gpus(training=slow()), "team-a")
+@concurrent
+def test_the_second_team_waits_with_the_workload_s_own_words_and_runs_after_the_first(upgraded: Upgraded) -> None:
+    lab = upgraded.lab
+    lab.apply("first", on_gpus("gpus", training=slow()), "team-a")
     lab.reported("first", namespace="team-a")
-    lab.apply("second", on_gpus(), "team-b")
+    lab.apply("second", on_gpus("gpus"), "team-b")
     second = lab.wait("second", "its reason", waits, 120, "team-b")
     pending = second.status["pending"]
     assert (pending["layer"], pending["reason"]) == ("Kueue", "QuotaInUse"), pending
@@ -125,22 +65,16 @@ def test_the_second_team_waits_with_the_workload_s_own_words_and_runs_after_the_
         assert [a["number"] for a in sweep.status["attempts"]] == [1]
 
 
-def slow() -> dict[str, Any]:
-    return {
-        "workers": {"count": 1, "resources": {"cpu": 1, GPU: 1}},
-        "config": {"epochs": 12, "seconds": 1.5},
-    }
-
-
-def test_a_preempted_sweep_resumes_and_loses_no_finished_trial_and_no_retry(teams: Lab) -> None:
-    lab = teams
-    lab.apply("cheap", on_gpus(training=slow(), trials={"maxConcurrent": 1}), "team-a")
+@concurrent
+def test_a_preempted_sweep_resumes_and_loses_no_finished_trial_and_no_retry(upgraded: Upgraded) -> None:
+    lab = upgraded.lab
+    lab.apply("cheap", on_gpus("ranked", training=slow(), trials={"maxConcurrent": 1}), "team-a")
     cheap = lab.reported("cheap", namespace="team-a")
     until = time.monotonic() + 150
     while lab.progress(cheap)["trials"]["succeeded"] < 1:
         assert time.monotonic() < until, lab.progress(cheap)
         time.sleep(0.5)
-    lab.apply("urgent", on_gpus(scheduling={"queueName": QUEUE, "priorityClassName": "urgent"}), "team-b")
+    lab.apply("urgent", on_gpus("ranked", scheduling={"queueName": "ranked", "priorityClassName": "urgent"}), "team-b")
     urgent = lab.finished("urgent", 300, "team-b")
     assert urgent.condition("Succeeded")[0] == "True", urgent
     cheap = lab.finished("cheap", 400, "team-a")
@@ -173,16 +107,15 @@ def states(lab: Lab, sweep: Sweep) -> dict[str, list[Any]]:
     return found
 
 
-def test_a_resource_quota_is_named_with_what_is_used_and_what_was_asked(teams: Lab) -> None:
-    lab, space = teams, "team-quota"
+@concurrent
+def test_a_resource_quota_is_named_with_what_is_used_and_what_was_asked(upgraded: Upgraded) -> None:
+    lab, space = upgraded.lab, "team-quota"
     quota = {"hard": {f"requests.{GPU}": "1"}}
     sweeps.apply(
         lab.cluster,
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus", "namespace": space}, "spec": quota},
     )
-    over = on_gpus()
-    del over["scheduling"]
-    lab.apply("greedy", over, space)
+    lab.apply("greedy", on_gpus(None), space)
 
     def refused(sweep: Sweep) -> bool:
         return "ResourceQuota gpus" in sweep.status.get("pending", {}).get("message", "")
@@ -196,9 +129,9 @@ def test_a_resource_quota_is_named_with_what_is_used_and_what_was_asked(teams: L
     lab.delete("greedy", space, wait=True)
 
 
-def test_what_the_page_shows_is_taken_by_kueue(teams: Lab) -> None:
+def test_what_the_page_shows_is_taken_by_kueue(lab: Lab) -> None:
     page = (ROOT / "docs/howto/kueue.md").read_text(encoding="utf-8")
     shown = [code for code in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "kueue.x-k8s.io/" in code]
     assert len(shown) == 2
     for code in shown:
-        teams.cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=code)
+        lab.cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=code)

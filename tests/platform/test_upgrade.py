@@ -9,24 +9,26 @@ import yaml
 
 from devcluster import sweeps
 from tests.e2e.lab import Lab
-from tests.platform.conftest import LIVE, ROOT, Upgrade, kubectl_json, lives
+from tests.platform.conftest import LIVE, ROOT, Upgraded, kubectl_json, lives
+from tests.together import concurrent
 
 
-def test_an_upgrade_with_a_live_sweep_restarts_nothing(upgrade: tuple[Lab, Upgrade]) -> None:
-    lab, seen = upgrade
-    assert seen.before["rayjobs"], "the sweep ran before the upgrade"
-    assert seen.after == seen.before
-    assert lives(lab)["rayjobs"] in (seen.before["rayjobs"], [])
+def test_an_upgrade_with_a_live_sweep_restarts_nothing(upgraded: Upgraded) -> None:
+    lab = upgraded.lab
+    assert upgraded.before["rayjobs"], "the sweep ran before the upgrade"
+    assert upgraded.after == upgraded.before
+    assert lives(lab)["rayjobs"] in (upgraded.before["rayjobs"], [])
 
 
-def test_the_sweep_of_the_old_operator_and_driver_ends_well_under_the_new_one(upgrade: tuple[Lab, Upgrade]) -> None:
-    lab, seen = upgrade
+@concurrent
+def test_the_sweep_of_the_old_operator_and_driver_ends_well_under_the_new_one(upgraded: Upgraded) -> None:
+    lab = upgraded.lab
     done = lab.finished(LIVE, 300)
     assert done.condition("Succeeded")[:2] == ("True", "Completed"), done
     assert done.condition("CheckpointsVerified")[0] == "True", done
     assert [a["number"] for a in done.status["attempts"]] == [1]
-    assert done.body["metadata"]["uid"] == seen.before["sweep"]
-    assert done.body["spec"] == seen.before["spec"]
+    assert done.body["metadata"]["uid"] == upgraded.before["sweep"]
+    assert done.body["spec"] == upgraded.before["spec"]
     lab.released(LIVE)
 
 

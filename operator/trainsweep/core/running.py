@@ -239,7 +239,7 @@ def obey(draft: Draft, spec: TrainSweepSpec) -> None:
         return
     stopped = to_seconds(attempt.stop_at) or draft.now
     draft.state(Reason.STOPPING, f"Stopping: {attempt.stop_reason}.")
-    if attempt.ready_at is None and isinstance(draft.observed.pods, tuple):
+    if isinstance(draft.observed.pods, tuple) and (attempt.ready_at is None or _never_submitted(draft)):
         startup = attempt.stop_reason == Stop.STARTUP_DEADLINE
         why = draft.status.pending.message if draft.status.pending else "no driver had started"
         end(draft, Cause.STARTUP_DEADLINE if startup else Cause.NEVER_READY, f"{attempt.stop_reason}: {why}")
@@ -250,6 +250,20 @@ def obey(draft: Draft, spec: TrainSweepSpec) -> None:
         end(draft, Cause.STOP_NOT_OBEYED, words)
         return
     draft.wake(stopped + patience)
+
+
+def _never_submitted(draft: Draft) -> bool:
+    """Whether the head runs, but its cluster never became whole, so that KubeRay has submitted no job to it.
+
+    A worker that no quota admits or no node takes leaves it so for as long as it lasts. The head was told to stop first:
+    a driver that KubeRay's status does not show yet finds the stop when it starts, and trains nothing.
+    """
+    job, head, progress = draft.observed.ray_job, head_pod(seen_pods(draft)), draft.observed.store.progress
+    if not isinstance(job, RayJobView) or job.deployment_status not in ("", "Initializing") or job.job_status:
+        return False
+    if isinstance(progress, Unreadable) or own_progress(draft) is not None or head is None or head.control is None:
+        return False
+    return head.control.attempt_id == own_attempt(draft) and head.control.stop is not None
 
 
 def _control(draft: Draft, spec: TrainSweepSpec, pods: tuple[PodView, ...], verdict: Verdict | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.core.core_builders import NOW, Stage, control_of, events, kinds, only
+from tests.unit.core.core_builders import NOW, Stage, control_of, events, head, kinds, only
 from tests.unit.core.test_core_release import finished
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Outcome
@@ -48,6 +48,17 @@ def test_recorded_but_never_posted_takes_its_hold_along() -> None:
     assert kinds(deleted(stage).decide(1)) == ["WriteStatus", "DeleteHold"]
     stage.hold = None
     assert kinds(stage.decide(3))[-1] == "RemoveFinalizer"
+
+
+def test_cluster_without_its_workers_settles_at_once_and_goes() -> None:
+    stage = Stage().running()
+    stage.job_is("Initializing")
+    plan = deleted(stage).decide(1)
+    stage.pods = (head(control=control_of(plan)),)
+    stage.decide(1)
+    assert stage.attempt.reason == "StoppedBeforeStart"
+    plan = stage.settled()
+    assert only(plan, model.DeleteRayJob)
 
 
 def test_starting_cluster_is_let_go_at_once() -> None:

@@ -10,7 +10,7 @@ from tests.unit.core.core_builders import NOW, Stage, control_of, events, head, 
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Control, FailureReason, Outcome, Phase, StopRequest
 from trainsweep.core import model
-from trainsweep.core.model import FINALIZER, Proof
+from trainsweep.core.model import FINALIZER, ClusterView, Proof, Unreadable
 
 
 def suspended(stage: Stage, flag: bool = True) -> Stage:
@@ -142,6 +142,45 @@ def test_driver_that_does_not_obey_is_ended_and_the_sweep_stays_suspended() -> N
     stage.torn_down()
     stage.decide(1)
     assert stage.state == "Unknown/Suspended"
+
+
+def half_a_cluster() -> Stage:
+    """Its head runs and no worker ever comes: KubeRay submits nothing to it. Suspended, and the head was told."""
+    stage = Stage().running()
+    assert isinstance(stage.cluster, ClusterView)
+    stage.job_is("Initializing")
+    stage.cluster = replace(stage.cluster, state="", provisioned=False)
+    plan = suspended(stage).decide(5)
+    assert stage.attempt.ended_at is None, "the head is told first: a driver that we do not see yet then trains nothing"
+    stage.pods = (head(control=control_of(plan)),)
+    return stage
+
+
+def test_cluster_that_never_became_whole_has_no_driver_that_could_obey() -> None:
+    stage = half_a_cluster()
+    stage.decide(5)
+    assert stage.attempt.reason == "StoppedBeforeStart"
+    stage.settled(Proof.PERSISTED)
+    stage.torn_down()
+    stage.decide(1)
+    assert stage.state == "Unknown/Suspended"
+    assert stage.attempt.end_class == "Suspended"
+
+
+@pytest.mark.parametrize("seen", ["submitted", "heartbeat", "blind", "not told"])
+def test_driver_that_may_run_is_waited_for(seen: str) -> None:
+    stage = half_a_cluster()
+    match seen:
+        case "submitted":
+            stage.job_is("Running")
+        case "heartbeat":
+            stage.reporting()
+        case "blind":
+            stage.progress = Unreadable("no answer")
+        case _:
+            stage.pods = (head(),)
+    stage.decide(5)
+    assert stage.attempt.ended_at is None
 
 
 def test_permanent_cause_ends_the_sweep_also_while_it_is_suspended() -> None:
