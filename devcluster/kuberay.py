@@ -56,6 +56,9 @@ def _operator(config: Path, image: str) -> list[dict[str, Any]]:
             # its 100m limit makes start-up slow, and its memory request is not needed here
             container["resources"] = {"requests": {"cpu": "50m", "memory": "64Mi"}}
             container["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1, "failureThreshold": 60}
+            # One replica has nobody to lose a lease to, and a busy machine is no reason to start anew.
+            container["args"] = [*container.get("args", ()), "--enable-leader-election=false"]
+            container["livenessProbe"] |= {"timeoutSeconds": 20}
     return kept
 
 

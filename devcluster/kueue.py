@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from devcluster import golang, images, programs
 from devcluster.report import step
@@ -25,22 +29,29 @@ def install(cluster: Cluster) -> None:
     with step(f"Kueue {version}", "30 s"):
         image = images.static("manager", f"kueue-{version}", program)
         cluster.load_image(image.archive)
-        repository, _, tag = image.tag.rpartition(":")
-        values = {
-            "controllerManager.manager.image.repository": repository,
-            "controllerManager.manager.image.tag": tag,
-            "controllerManager.manager.image.pullPolicy": "Never",
-            "controllerManager.replicas": "1",
-        }
-        argv = [
-            cluster.helm_bin,
-            "upgrade",
-            "--install",
-            "kueue",
-            golang.module_dir(programs.KUEUE) / "charts" / "kueue",
-        ]
-        argv += ["--namespace", NAMESPACE, "--create-namespace", "--kubeconfig", cluster.kubeconfig]
-        for key, value in values.items():
-            argv += ["--set", f"{key}={value}"]
-        run([str(part) for part in argv], timeout=180)
+        chart = golang.module_dir(programs.KUEUE) / "charts" / "kueue"
+        argv: list[str | Path] = [cluster.helm_bin, "upgrade", "--install", "kueue", chart, "--namespace", NAMESPACE]
+        argv += ["--create-namespace", "--kubeconfig", cluster.kubeconfig, "--values", "-"]
+        run(argv, stdin=json.dumps(_values(chart, image.tag)), timeout=180)
         cluster.kubectl("rollout", "status", "deployment", "-n", NAMESPACE, "--timeout=180s", timeout=200)
+
+
+def _values(chart: Path, tag: str) -> dict[str, Any]:
+    """One replica from our image; it has nobody to lose a lease to, and a busy machine is no reason to start anew."""
+    repository, _, version = tag.rpartition(":")
+    shipped = yaml.safe_load((chart / "values.yaml").read_text())["managerConfig"]["controllerManagerConfigYaml"]
+    config = yaml.safe_load(shipped)
+    config["leaderElection"]["leaderElect"] = False
+    return {
+        "controllerManager": {
+            "manager": {
+                "image": {"repository": repository, "tag": version, "pullPolicy": "Never"},
+                # Its own request is a quarter of a node of two cores, which Ray pods need.
+                "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": None},
+            },
+            "replicas": 1,
+            "livenessProbe": {"timeoutSeconds": 20},
+            "readinessProbe": {"timeoutSeconds": 20},
+        },
+        "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(config)},
+    }

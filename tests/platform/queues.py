@@ -25,11 +25,11 @@ def on_gpus(queue: str | None, **more: Any) -> dict[str, Any]:
     return over | more
 
 
-def slow() -> dict[str, Any]:
+def slow(epochs: int = 20) -> dict[str, Any]:
     """Training long enough for another sweep to come meanwhile."""
     return {
         "workers": {"count": 1, "resources": {"cpu": 1, GPU: 1}},
-        "config": {"epochs": 20, "seconds": 1.5},
+        "config": {"epochs": epochs, "seconds": 1.5},
     }
 
 

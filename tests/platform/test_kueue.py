@@ -43,7 +43,7 @@ def waits(sweep: Sweep) -> bool:
 @concurrent
 def test_the_second_team_waits_with_the_workload_s_own_words_and_runs_after_the_first(upgraded: Upgraded) -> None:
     lab = upgraded.lab
-    lab.apply("first", on_gpus("gpus", training=slow()), "team-a")
+    lab.apply("first", on_gpus("gpus", training=slow(40)), "team-a")
     lab.reported("first", namespace="team-a")
     lab.apply("second", on_gpus("gpus"), "team-b")
     second = lab.wait("second", "its reason", waits, 120, "team-b")

@@ -26,6 +26,10 @@ def test_it_is_the_operators_image_account_and_namespaces(render):
     (container,) = ours["containers"]
     assert container["image"] == theirs["containers"][0]["image"] == "r/x:t"
     assert ours["serviceAccountName"] == theirs["serviceAccountName"]
+    (account,) = [item for item in objects if item["kind"] == "ServiceAccount"]
+    assert account["automountServiceAccountToken"] is False
+    for pod in (theirs, ours):  # without its token it reads no sweep, and its failure refuses every uninstallation
+        assert pod["automountServiceAccountToken"] is True
     assert {"name": "TRAINSWEEP_WATCH_NAMESPACES", "value": "a,b"} in container["env"]
     assert container["command"][:2] == ["python", "-m"]
     assert callable(importlib.import_module(container["command"][2]).main)
