@@ -53,6 +53,16 @@ def _job_deleted(world: World) -> None:
         world.server.delete(RAY_JOB, job["metadata"]["name"], policy=world.rng.choice(("Background", "Foreground")))
 
 
+def _job_orphaned(world: World) -> None:
+    """`kubectl delete rayjob --cascade=orphan`: its cluster stays. KubeRay does not always reach the driver to stop it."""
+    job = _job(world)
+    if job is None or job["metadata"].get("deletionTimestamp"):
+        return
+    if world.rng.random() < 0.5:
+        world.kuberay.unreached.add(job["metadata"]["uid"])
+    world.server.delete(RAY_JOB, job["metadata"]["name"], policy="Orphan")
+
+
 def _cluster_deleted(world: World) -> None:
     for cluster in list(world.server.all(RAY_CLUSTER)):
         world.server.delete(RAY_CLUSTER, cluster["metadata"]["name"])
@@ -294,6 +304,7 @@ def _recreate(world: World) -> None:
 ACTIONS: dict[str, Callable[[World], None]] = {
     "head-lost": _head_lost,
     "rayjob-deleted": _job_deleted,
+    "rayjob-orphaned": _job_orphaned,
     "raycluster-deleted": _cluster_deleted,
     "suspended": _suspended,
     "invalidated": _invalidated,
@@ -334,6 +345,7 @@ OPERATOR = ("operator-away", "watch-broken", "api-away", "second-operator", "cla
 """What changes the outcome of nothing (I8)."""
 PEOPLE = (
     "rayjob-deleted",
+    "rayjob-orphaned",
     "rayjob-replaced",
     "name-taken",
     "hold-deleted",

@@ -11,6 +11,7 @@ from trainsweep.contract import labels
 from trainsweep.contract.documents import Control, Outcome
 from trainsweep.core.model import FINALIZER, EnsureHold, Observed, Plan, RayJobView, RepairHoldReference
 from trainsweep.core.times import to_seconds, to_text
+from trainsweep.render.rayjob import rayjob_name
 from trainsweep.runtime.kube import EVENT, HOLD, POD, RAY_CLUSTER, RAY_JOB, SWEEP, Kind, Object
 from trainsweep.runtime.resync import ORPHAN_SECONDS
 
@@ -161,6 +162,8 @@ class Checks:
             job = self.world.server.find(RAY_JOB, before["metadata"]["name"].removesuffix("-hold"))
             if job is not None and live(job):
                 self._may_release(job, "its hold is deleted")
+        elif kind is RAY_CLUSTER:
+            self._left_behind(before)
         else:
             self.fail("I2", f"a {kind.kind} is deleted")
 
@@ -195,6 +198,14 @@ class Checks:
         if self._had_nothing(attempt):
             return
         self._settled_truly(sweep, attempt, meta["name"], how)
+
+    def _left_behind(self, cluster: Object) -> None:
+        """A cluster that its RayJob left behind goes as that would have gone; any other is KubeRay's."""
+        meta = cluster["metadata"]
+        if meta.get("ownerReferences"):
+            self.fail("I2", f"RayCluster {meta['name']} is deleted, and a RayJob owns it")
+        name = rayjob_name(meta["labels"][labels.SWEEP_NAME], meta["labels"][labels.SWEEP_UID], attempt_of(cluster))
+        self._may_release({"metadata": {**meta, "name": name}}, "the cluster that it left is deleted")
 
     def _orphaned(self, job: Object) -> bool:
         """Its sweep is gone and nobody will ever settle it: it has ended, or has run on for an hour."""

@@ -34,6 +34,7 @@ WRITES = (
     "patch rayjobs: owners",
     "patch pods: control",
     "delete rayjobs",
+    "delete rayclusters",
     "delete trainsweepholds",
     "create events",
 )

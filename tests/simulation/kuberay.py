@@ -26,6 +26,8 @@ class KubeRay:
         self.world, self.server, self.checks_out = world, world.server, checks_out
         self.down_until = 0.0
         self.deaf: dict[str, float] = {}
+        self.unreached: set[str] = set()
+        """Uids of RayJobs whose driver does not hear KubeRay's stop when they are deleted."""
         self.due: dict[str, float] = {}
 
     # ------------------------------------------------------------------ RayJobs
@@ -57,8 +59,9 @@ class KubeRay:
 
     def _deleting(self, job: Object) -> float | None:
         if JOB_FINALIZER in (job["metadata"].get("finalizers") or ()):
-            driver = self.world.driver_of(job["metadata"]["uid"])
-            if driver is not None:
+            uid = job["metadata"]["uid"]
+            driver = self.world.driver_of(uid)
+            if driver is not None and uid not in self.unreached:
                 driver.term = True
             left = [f for f in job["metadata"]["finalizers"] if f != JOB_FINALIZER]
             self.server.patch(RAY_JOB, job["metadata"]["name"], {"metadata": {"finalizers": left}})

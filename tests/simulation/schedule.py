@@ -126,6 +126,8 @@ def _aim(rng: random.Random, out: Schedule) -> None:
                 out.actions.append((rng.uniform(10, 120), "deadline-raised"))
             case "get trainsweepholds":
                 out.aimed.append(Aimed("create trainsweepholds", out.aimed[-1].nth, CONFLICT))
+            case "delete rayclusters":
+                out.actions.append((rng.uniform(10, 120), "rayjob-orphaned"))
             case "delete rayjobs":
                 out.actions.append((rng.uniform(10, 200), rng.choice(ENDINGS)))
             case _:

@@ -67,7 +67,8 @@ EXPLAINING of trainsweep/runtime/startup.py. It may read no Secret and no Config
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [ray.io]
   resources: [rayclusters]
-  verbs: [get, list, watch]
+  # Delete: only of a cluster that its RayJob left behind (`kubectl delete rayjob --cascade=orphan`).
+  verbs: [get, list, watch, delete]
 # Patch: the annotation trainsweep.io/control on head pods, by which the driver learns of stop and verdict.
 - apiGroups: [""]
   resources: [pods]

@@ -11,7 +11,7 @@ from trainsweep.core.model import FINALIZER, RayJobView, RemoveFinalizer
 from trainsweep.core.release import release
 from trainsweep.core.running import ask_to_stop, end, watch
 from trainsweep.core.settle import settle
-from trainsweep.core.sight import is_foreign, left_traces, was_alive
+from trainsweep.core.sight import is_foreign, left_traces, traces_unknown, was_alive
 from trainsweep.core.times import to_text
 
 DEFAULT_GRACE = 600
@@ -81,5 +81,5 @@ def _never_made(draft: Draft, spec: TrainSweepSpec | None) -> bool:
     """Recorded, but no RayJob of ours was ever made: there is nothing to settle."""
     job = draft.observed.ray_job
     if job is None:
-        return not left_traces(draft)
+        return not left_traces(draft) and not traces_unknown(draft)
     return isinstance(job, RayJobView) and is_foreign(draft, spec, job)

@@ -66,6 +66,7 @@ class Stop(StrEnum):
     BUDGET = "BudgetExceeded"
     DELETED = "Deleted"
     SUSPENDED = "Suspended"
+    RAY_JOB_DELETED = "RayJobDeleted"  # and its cluster was left running
 
 
 @dataclass(frozen=True)

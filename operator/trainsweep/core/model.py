@@ -97,6 +97,9 @@ class ClusterView:
     replica_failure: str = ""
     """Message of condition ReplicaFailure when True: the API server's own words on a refused pod."""
     deleting: bool = False
+    uid: str = ""
+    orphan: bool = False
+    """No RayJob owns it, so that nothing but us will ever delete it: its RayJob was deleted with `--cascade=orphan`."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,8 @@ class Observed:
     """Why the class could not be used, "" where there is none to use or it is fine."""
     ray_job: RayJobView | Unreadable | None = None
     cluster: ClusterView | Unreadable | None = None
+    orphans: tuple[ClusterView, ...] = ()
+    """RayClusters of the current attempt that no RayJob owns and that are not being deleted."""
     pods: tuple[PodView, ...] | Unreadable | None = None
     """Pods of all clusters of the current attempt; None: not asked for."""
     hold: HoldView | Unreadable | None = None
@@ -325,6 +330,14 @@ class DeleteRayJob:
 
 
 @dataclass(frozen=True)
+class DeleteRayCluster:
+    """Background delete of a RayCluster without a RayJob, with a precondition on the uid."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
 class DeleteHold:
     """Delete the hold, if it is there."""
 
@@ -365,6 +378,7 @@ Action = (
     | PatchControl
     | PatchRayJob
     | DeleteRayJob
+    | DeleteRayCluster
     | DeleteHold
     | Settle
     | EmitEvent

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.core.draft import Draft, find_condition, is_true
-from trainsweep.core.model import DeleteHold, DeleteRayJob, PatchRayJob, RayJobView, Unreadable
+from trainsweep.core.model import (
+    ClusterView,
+    DeleteHold,
+    DeleteRayCluster,
+    DeleteRayJob,
+    PatchRayJob,
+    RayJobView,
+    Unreadable,
+)
 from trainsweep.core.times import to_seconds
 from trainsweep.render.rayjob import hold_name
 
@@ -39,9 +47,11 @@ def release(draft: Draft, *, delete: bool = False, reason: Reason = Reason.RELEA
             draft.after.append(DeleteRayJob(mine.name, mine.uid))
         elif mine.ttl_seconds != 0:
             draft.after.append(PatchRayJob(mine.name, mine.uid, {"ttlSecondsAfterFinished": 0}))
+    # KubeRay ends the clusters of RayJobs, the garbage collector those of deleted ones; an orphan has nobody but us.
+    draft.after += [DeleteRayCluster(c.name, c.uid) for c in draft.observed.orphans]
     if hold is not None:
         draft.after.append(DeleteHold(hold_name(attempt.ray_job)))
-    if not (pods == () and hold is None and _let_go(mine, delete)):
+    if not (pods == () and hold is None and _let_go(mine, delete) and _no_cluster(draft, mine)):
         if not is_true(draft.status, Condition.RELEASED):
             draft.condition(Condition.RELEASED, False, Reason.HELD, "The cluster is being torn down.")
         draft.wake(draft.now + POLL_SECONDS)
@@ -68,6 +78,14 @@ def _let_go(mine: RayJobView | None, delete: bool) -> bool:
     if mine is None:
         return True
     return not delete and not mine.deleting and mine.ttl_seconds == 0 and mine.deployment_status in ENDED
+
+
+def _no_cluster(draft: Draft, mine: RayJobView | None) -> bool:
+    """Whether no cluster is left that could still make a pod: an orphan, or one that the garbage collector has yet to find."""
+    cluster = draft.observed.cluster
+    if isinstance(cluster, Unreadable) or draft.observed.orphans:
+        return False
+    return mine is not None or not isinstance(cluster, ClusterView) or cluster.deleting
 
 
 def object_ttl_at(draft: Draft, ttl_seconds: int) -> float | None:

@@ -39,6 +39,8 @@ from trainsweep.core.sight import (
     own_attempt,
     own_progress,
     seen_pods,
+    traces_unknown,
+    was_alive,
 )
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.core.usage import exhausted_at, over_budget
@@ -49,6 +51,8 @@ POLL_SECONDS = 5.0
 CONFLICT_SECONDS = 60.0
 OBEY_MARGIN = 60.0
 """Seconds after grace and verdict time-out in which a stopped driver must have ended."""
+SILENT_SECONDS = 60.0
+"""Seconds without a heartbeat, of which there is one every 5 s, after which no driver lives in a cluster without a RayJob."""
 
 
 def watch(draft: Draft, spec: TrainSweepSpec) -> None:
@@ -111,13 +115,43 @@ def _without_ray_job(draft: Draft, spec: TrainSweepSpec) -> None:
     """No RayJob under the attempt's name: it was deleted, or never made; then it is made, while there is time."""
     attempt, progress = draft.status.attempts[-1], draft.observed.store.progress
     if left_traces(draft):
-        end(draft, Cause.RAY_JOB_DELETED, f"RayJob {attempt.ray_job} was deleted by someone else.")
+        if _none_left_running(draft, spec):
+            left = "; the cluster that it left goes once it is settled" if draft.observed.orphans else ""
+            end(draft, Cause.RAY_JOB_DELETED, f"RayJob {attempt.ray_job} was deleted by someone else{left}.")
         return
-    if _end_unmade(draft, spec, draft.observed.refusal or "its RayJob could not be made"):
+    if _end_unmade(draft, spec, draft.observed.refusal or "its RayJob could not be made") or traces_unknown(draft):
         return
     # A heartbeat would prove that a driver of this attempt has run: it is looked for before a second one is made.
     if not isinstance(progress, Unreadable) or progress.denied:
         relaunch_same(draft, spec)
+
+
+def _none_left_running(draft: Draft, spec: TrainSweepSpec) -> bool:
+    """Whether no driver lives on in a cluster that its RayJob left behind (deleted with `--cascade=orphan`).
+
+    One that may is stopped as for any stop and gets its verdict: what settles then is quiet, and proven by its receipt.
+    KubeRay, too, has asked it to stop, once; a driver that it could not reach trains on, and nobody else ends it.
+    """
+    if traces_unknown(draft):
+        return False
+    pods = seen_pods(draft)
+    if not draft.observed.orphans or head_pod(pods) is None or not was_alive(draft):
+        return True
+    ask_to_stop(draft, Stop.RAY_JOB_DELETED)
+    progress, stopped = own_progress(draft), to_seconds(draft.status.attempts[-1].stop_at) or draft.now
+    if progress is not None:
+        record_progress(draft, progress)
+    until = stopped + _patience(spec)
+    if not isinstance(draft.observed.store.progress, Unreadable):
+        until = min(until, max(stopped, progress.heartbeat_at if progress else stopped) + SILENT_SECONDS)
+    if draft.now >= until or (progress is not None and progress.phase is Phase.ENDED):
+        return True
+    draft.state(
+        Reason.STOPPING, f"RayJob {draft.status.attempts[-1].ray_job} was deleted, its cluster was left: stopping."
+    )
+    _control(draft, spec, pods, _second_look(draft, progress))
+    draft.wake(until)
+    return False
 
 
 def _name_conflict(draft: Draft, spec: TrainSweepSpec) -> None:
@@ -244,7 +278,7 @@ def obey(draft: Draft, spec: TrainSweepSpec) -> None:
         why = draft.status.pending.message if draft.status.pending else "no driver had started"
         end(draft, Cause.STARTUP_DEADLINE if startup else Cause.NEVER_READY, f"{attempt.stop_reason}: {why}")
         return
-    patience = spec.cleanup.stop_grace_seconds + spec.checkpoints.verify.timeout_seconds + OBEY_MARGIN
+    patience = _patience(spec)
     if draft.now >= stopped + patience:
         words = f"The driver did not end within {int(patience)} s of being asked to ({attempt.stop_reason})."
         end(draft, Cause.STOP_NOT_OBEYED, words)
@@ -264,6 +298,11 @@ def _never_submitted(draft: Draft) -> bool:
     if isinstance(progress, Unreadable) or own_progress(draft) is not None or head is None or head.control is None:
         return False
     return head.control.attempt_id == own_attempt(draft) and head.control.stop is not None
+
+
+def _patience(spec: TrainSweepSpec) -> float:
+    """Seconds that a driver that was asked to stop has for its loops, its settlement and its verdict."""
+    return spec.cleanup.stop_grace_seconds + spec.checkpoints.verify.timeout_seconds + OBEY_MARGIN
 
 
 def _control(draft: Draft, spec: TrainSweepSpec, pods: tuple[PodView, ...], verdict: Verdict | None) -> None:

@@ -69,8 +69,17 @@ def was_alive(draft: Draft) -> bool:
 
 
 def left_traces(draft: Draft) -> bool:
-    """Whether the newest attempt's RayJob must have existed, although none is there now."""
-    return draft.status.attempts[-1].ray_job_uid != "" or bool(seen_pods(draft)) or own_progress(draft) is not None
+    """Whether the newest attempt's RayJob must have existed, although none is there now.
+
+    A RayCluster with our labels was made by KubeRay from it, and is there before its first pod.
+    """
+    seen = bool(seen_pods(draft)) or isinstance(draft.observed.cluster, ClusterView)
+    return draft.status.attempts[-1].ray_job_uid != "" or seen or own_progress(draft) is not None
+
+
+def traces_unknown(draft: Draft) -> bool:
+    """Whether nobody can say now what the newest attempt's RayJob left behind: unknown is not missing."""
+    return isinstance(draft.observed.cluster, Unreadable) or isinstance(draft.observed.pods, Unreadable)
 
 
 def end_seen(

@@ -19,7 +19,20 @@ from trainsweep.render.validation import check
 from trainsweep.runtime.access import access_of
 from trainsweep.runtime.crash import crash_point
 from trainsweep.runtime.keys import SweepKey
-from trainsweep.runtime.kube import HOLD, POD, RAY_JOB, SWEEP, Conflict, Denied, Invalid, Kind, Kube, NotFound, Object
+from trainsweep.runtime.kube import (
+    HOLD,
+    POD,
+    RAY_CLUSTER,
+    RAY_JOB,
+    SWEEP,
+    Conflict,
+    Denied,
+    Invalid,
+    Kind,
+    Kube,
+    NotFound,
+    Object,
+)
 from trainsweep.runtime.looks import Looks
 from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.metrics import Metrics
@@ -110,6 +123,8 @@ class _Pass:
                     crash_point("after-ttl")
             case model.DeleteRayJob(name, uid):
                 await self._delete(RAY_JOB, name, uid)
+            case model.DeleteRayCluster(name, uid):
+                await self._delete(RAY_CLUSTER, name, uid)
             case model.DeleteHold(name):
                 await self._delete(HOLD, name, "")
             case model.Settle():

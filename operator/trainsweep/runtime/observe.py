@@ -48,12 +48,13 @@ from trainsweep.runtime.line import others_in_line
 from trainsweep.runtime.looks import NOT_ASKED, Looks
 from trainsweep.runtime.memory import Memory
 from trainsweep.runtime.pod_views import pod_view
-from trainsweep.runtime.views import cluster_view, hold_view, ray_job_view, sweep_view
+from trainsweep.runtime.views import cluster_view, hold_view, mapping, ray_job_view, sweep_view
 from trainsweep.runtime.waiting import Bodies, Waiting
 
 T = TypeVar("T")
 
 PODS = 5000
+CLUSTERS = 10
 ENDED = ("Complete", "Failed", "ValidationFailed", "Suspended")
 
 
@@ -90,6 +91,7 @@ class Observer:
         number = sweep.status.attempt
         job: RayJobView | Unreadable | None = None
         cluster: ClusterView | Unreadable | None = None
+        orphans: tuple[ClusterView, ...] = ()
         pods: tuple[PodView, ...] | Unreadable | None = None
         hold: HoldView | Unreadable | None = None
         store = StoreView()
@@ -105,8 +107,11 @@ class Observer:
             hold = _as(await self._child(HOLD, hold_name(name), key.namespace), hold_view)
             last = sweep.status.attempts[-1] if sweep.status.attempts else None
             if last is None or last.gone_at is None:
-                cluster_body = await self._cluster(sweep, number, job)
+                clusters = await self._clusters(sweep, number, job, over=bool(last and last.ended_at))
+                cluster_body = clusters if isinstance(clusters, Unreadable) else _current(clusters, job)
                 cluster = _as(cluster_body, cluster_view)
+                if isinstance(clusters, list):
+                    orphans = tuple(view for view in map(cluster_view, clusters) if view.orphan)
                 pod_bodies = await self._listed(POD, sweep, number, PODS)
             if last is None or last.settled_at is None:
                 ended = bool(last and last.ended_at) or (isinstance(job, RayJobView) and job.deployment_status in ENDED)
@@ -137,6 +142,7 @@ class Observer:
             class_error=class_error,
             ray_job=job,
             cluster=cluster,
+            orphans=orphans,
             pods=pods,
             hold=hold,
             store=store,
@@ -166,16 +172,15 @@ class Observer:
         except KubeError as error:
             return _unreadable(kind, error)
 
-    async def _cluster(
-        self, sweep: SweepView, number: int, job: RayJobView | Unreadable | None
-    ) -> Object | Unreadable | None:
-        if isinstance(job, RayJobView) and job.cluster:
-            return await self._child(RAY_CLUSTER, job.cluster, sweep.namespace)
+    async def _clusters(
+        self, sweep: SweepView, number: int, job: RayJobView | Unreadable | None, *, over: bool
+    ) -> list[Object] | Unreadable:
+        """The attempt's RayClusters: the one that its RayJob names; of an attempt that has ended, all that are left."""
+        if not over and isinstance(job, RayJobView) and job.cluster and job.sweep_uid == sweep.uid:
+            found = await self._child(RAY_CLUSTER, job.cluster, sweep.namespace)
+            return found if isinstance(found, Unreadable) else [found] if found is not None else []
         # Without its RayJob nobody says the cluster's name; KubeRay has copied our labels to it.
-        found = await self._listed(RAY_CLUSTER, sweep, number, 10)
-        if isinstance(found, Unreadable):
-            return found
-        return found[0] if found else None
+        return await self._listed(RAY_CLUSTER, sweep, number, CLUSTERS)
 
     async def _listed(self, kind: Kind, sweep: SweepView, number: int, most: int) -> list[Object] | Unreadable:
         selector = f"{labels.SWEEP_UID}={sweep.uid},{labels.ATTEMPT}={number}"
@@ -192,6 +197,17 @@ class Observer:
         except KubeError as error:
             return _unreadable(kind, error)
         return found
+
+
+def _current(clusters: list[Object], job: RayJobView | Unreadable | None) -> Object | None:
+    """The cluster that the attempt's RayJob names, else one that is not being deleted, else any."""
+    named = job.cluster if isinstance(job, RayJobView) else ""
+
+    def place(body: Object) -> tuple[bool, bool]:
+        meta = mapping(body.get("metadata"))
+        return meta.get("name") != named, meta.get("deletionTimestamp") is not None
+
+    return min(clusters, key=place, default=None)
 
 
 def _unreadable(kind: Kind, error: KubeError) -> Unreadable:

@@ -1,4 +1,4 @@
-"""What no event tells: a full comparison every few minutes, and holds and RayJobs whose sweep is gone.
+"""What no event tells: a full comparison every few minutes, and holds, RayJobs and RayClusters whose sweep is gone.
 
 A re-list of a watch sends no DELETED for what vanished meanwhile, so absence from events proves nothing.
 """
@@ -15,14 +15,15 @@ from typing import Any
 from trainsweep.api.conditions import Condition
 from trainsweep.contract import labels
 from trainsweep.core.model import FINALIZER
+from trainsweep.render.rayjob import rayjob_name
 from trainsweep.runtime.keys import SweepKey, sweep_key
-from trainsweep.runtime.kube import HOLD, RAY_JOB, SWEEP, Conflict, Kind, Kube, KubeError, NotFound, Object
-from trainsweep.runtime.views import items, mapping, strings, text, whole
+from trainsweep.runtime.kube import HOLD, RAY_CLUSTER, RAY_JOB, SWEEP, Conflict, Kind, Kube, KubeError, NotFound, Object
+from trainsweep.runtime.views import is_orphan, items, mapping, strings, text, whole
 
 _log = logging.getLogger(__name__)
 PAGE = 500
 ORPHAN_SECONDS = 3600.0
-"""A live RayJob without its sweep keeps its hold for this long after it was first seen: then nobody will settle it."""
+"""A live RayJob or RayCluster without its sweep is left for this long after it was first seen: nobody will settle it."""
 
 
 async def pages(kube: Kube, kind: Kind, namespaces: Sequence[str], selector: str = "") -> AsyncIterator[Object]:
@@ -70,7 +71,7 @@ async def resync(kube: Kube, namespaces: Sequence[str], held: set[SweepKey], add
 
 
 class Orphans:
-    """Holds and RayJobs that outlived their sweep, and RayJobs of attempts that another one has followed."""
+    """Holds, RayJobs and RayClusters that outlived their sweep, or the attempt that they belong to."""
 
     def __init__(self, kube: Kube, namespaces: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
         self._kube, self._namespaces, self._now = kube, namespaces, now
@@ -83,7 +84,7 @@ class Orphans:
             KubeError: where something could not be read.
         """
         removed, present = 0, set()
-        for kind in (HOLD, RAY_JOB):
+        for kind in (HOLD, RAY_JOB, RAY_CLUSTER):
             async for body in pages(self._kube, kind, self._namespaces, f"{labels.MANAGED}=true"):
                 meta = mapping(body.get("metadata"))
                 uid = text(meta.get("uid"))
@@ -113,6 +114,8 @@ class Orphans:
             return False
         sweep = await self._found(SWEEP, owner, namespace)
         mine = sweep is not None and mapping(sweep.get("metadata")).get("uid") == uid
+        if kind is RAY_CLUSTER:
+            return await self._cluster_may_go(body, sweep if mine else None, owner, uid)
         if mine and kind is HOLD:
             return False
         job = body if kind is RAY_JOB else await self._found(RAY_JOB, name.removesuffix("-hold"), namespace)
@@ -121,8 +124,21 @@ class Orphans:
         ended = mapping(job.get("status")).get("jobDeploymentStatus") in ("Complete", "Failed")
         if mine:
             return ended and _followed(sweep or {}, marks.get(labels.ATTEMPT, ""))
-        if ended:
-            return True
+        return ended or self._waited(meta)
+
+    async def _cluster_may_go(self, body: Object, sweep: Object | None, owner: str, uid: str) -> bool:
+        """A RayCluster that its RayJob left behind, whose attempt nobody settles any more, or has settled and let go."""
+        meta = mapping(body.get("metadata"))
+        number = strings(meta.get("labels")).get(labels.ATTEMPT, "")
+        if not is_orphan(body) or not number.isdigit():
+            return False
+        job = await self._found(RAY_JOB, rayjob_name(owner, uid, int(number)), text(meta.get("namespace")))
+        if job is not None and strings(mapping(job.get("metadata")).get("labels")).get(labels.SWEEP_UID) == uid:
+            return False  # it is on its way out, or was made again
+        return self._waited(meta) if sweep is None else _followed(sweep, number) or _let_go(sweep)
+
+    def _waited(self, meta: Mapping[str, Any]) -> bool:
+        """Whether its driver has had the time to end by itself; nobody asks it to, since its sweep is gone."""
         since = self._seen.setdefault(text(meta.get("uid")), self._now())
         return self._now() - since >= ORPHAN_SECONDS
 
@@ -137,6 +153,12 @@ def _followed(sweep: Object, attempt: str) -> bool:
     """Whether a later attempt of the sweep is recorded: the earlier one was settled and gone before."""
     newest = whole(mapping(sweep.get("status")).get("attempt")) or 0
     return attempt.isdigit() and int(attempt) < newest
+
+
+def _let_go(sweep: Object) -> bool:
+    """Whether the newest attempt is recorded as gone."""
+    attempts = items(mapping(sweep.get("status")).get("attempts"))
+    return bool(attempts) and attempts[-1].get("goneAt") is not None
 
 
 async def repeat(

@@ -33,7 +33,7 @@ RIGHTS: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
     (SWEEP_CLASS, "", ("get", "list", "watch")),
     (HOLD, "", ("get", "list", "create", "delete")),
     (RAY_JOB, "", ("get", "list", "watch", "create", "patch", "delete")),
-    (RAY_CLUSTER, "", ("get", "list", "watch")),
+    (RAY_CLUSTER, "", ("get", "list", "watch", "delete")),
     (POD, "", ("get", "list", "patch")),
     (EVENT, "", ("list", "create")),
 )

@@ -19,7 +19,7 @@ from trainsweep.core.fields import strings as strings
 from trainsweep.core.fields import text as text
 from trainsweep.core.fields import whole as whole
 from trainsweep.core.model import ClassView, ClusterView, HoldView, RayJobView, SweepView
-from trainsweep.runtime.kube import HOLD
+from trainsweep.runtime.kube import HOLD, RAY_JOB
 
 _log = logging.getLogger(__name__)
 _TEXT = 2048
@@ -159,7 +159,16 @@ def cluster_view(body: Mapping[str, Any]) -> ClusterView:
         if failure.get("status") == "True"
         else "",
         deleting=meta.get("deletionTimestamp") is not None,
+        uid=text(meta.get("uid"), 64),
+        orphan=is_orphan(body),
     )
+
+
+def is_orphan(body: Mapping[str, Any]) -> bool:
+    """Whether no RayJob owns a RayCluster. KubeRay makes it with its owner; only the garbage collector takes that away."""
+    meta = mapping(body.get("metadata"))
+    owned = any(o.get("kind") == RAY_JOB.kind for o in items(meta.get("ownerReferences")))
+    return not owned and meta.get("deletionTimestamp") is None
 
 
 def hold_view(body: Mapping[str, Any]) -> HoldView:

@@ -98,6 +98,27 @@ def test_a_rayjob_deleted_by_a_person_is_an_eviction(world: World) -> None:
 
 
 @concurrent
+def test_a_rayjob_deleted_with_cascade_orphan_leaves_no_cluster_behind(world: World) -> None:
+    """The garbage collector takes the owner reference away and leaves the cluster: only we can end it."""
+    body = world.submit(sweep("job-orphaned"), Script(hold=threading.Event()), Script())
+    run = world.training(body)
+    (job,) = world.rayjobs(body)
+    cluster = job["status"]["rayClusterName"]
+    world.api.delete(RAY_JOB, job["metadata"]["name"], "sweeps", policy="Orphan")
+    done = world.ended(body)
+    assert condition(done, "Succeeded")["reason"] == "Completed"
+    assert ends(done)[0] == ("Eviction", "RayJobDeleted")
+    assert done["status"]["attempts"][0]["stopReason"] == "RayJobDeleted"
+    assert used(done) == {"eviction": 1}
+    # It was stopped and proven before its cluster went: no report is made twice.
+    assert [v.result for v in run.verdicts] == ["Persisted"]
+    assert len(trained(world, body)) == 4
+    assert world.api.get(RAY_CLUSTER, cluster, "sweeps") is None
+    deletions = [e for e in world.audit("sweeps") if e["verb"] == "delete" and e["objectRef"]["name"] == cluster]
+    assert len(deletions) == 1
+
+
+@concurrent
 def test_a_rayjob_that_kuberay_refuses_ends_the_sweep_and_is_removed(world: World) -> None:
     """The one-way door: ValidationFailed has no way out, and its time-to-live never ends."""
     body = world.submit(sweep("door"), Script(hold=threading.Event()))

@@ -92,6 +92,7 @@ class Stage:
     class_error: str = ""
     job: RayJobView | Unreadable | None = None
     cluster: ClusterView | Unreadable | None = None
+    orphans: tuple[ClusterView, ...] = ()
     pods: tuple[PodView, ...] | Unreadable | None = ()
     hold: HoldView | Unreadable | None = None
     progress: Progress | Unreadable | None = None
@@ -123,6 +124,7 @@ class Stage:
             class_error=self.class_error,
             ray_job=self.job,
             cluster=self.cluster,
+            orphans=self.orphans,
             pods=self.pods,
             hold=self.hold,
             store=StoreView(self.progress, self.end, self.settlement, self.settling),
@@ -225,6 +227,13 @@ class Stage:
         """The head pod is gone; only the RayCluster shows it."""
         assert isinstance(self.cluster, ClusterView)
         self.cluster, self.pods = replace(self.cluster, head_ready=False, head_reason="HeadPodNotFound"), ()
+        return self
+
+    def orphaned(self) -> Stage:
+        """Somebody deleted the RayJob with `--cascade=orphan`: its cluster stays, and with it the pods."""
+        assert isinstance(self.cluster, ClusterView)
+        self.job, self.cluster = None, replace(self.cluster, uid="cluster-1", orphan=True)
+        self.orphans = (self.cluster,)
         return self
 
     def ended(self, deployment: str = "Failed", job: str = "FAILED", **end: Any) -> Stage:

@@ -17,6 +17,7 @@ from trainsweep.core.model import (
     AddFinalizer,
     CreateRayJob,
     DeleteHold,
+    DeleteRayCluster,
     DeleteRayJob,
     EmitEvent,
     EnsureHold,
@@ -33,6 +34,7 @@ from trainsweep.runtime.kube import (
     EVENT,
     HOLD,
     POD,
+    RAY_CLUSTER,
     RAY_JOB,
     SWEEP,
     Conflict,
@@ -216,6 +218,11 @@ async def test_deletes_hold_only_for_the_very_object() -> None:
     await parts.apply(DeleteRayJob(JOB, job["metadata"]["uid"]))
     assert parts.kube.find(RAY_JOB, JOB) is None
     await parts.apply(DeleteRayJob(JOB, job["metadata"]["uid"]), DeleteHold(HOLD_NAME))
+    uid = parts.kube.put(RAY_CLUSTER, "left")["metadata"]["uid"]
+    await parts.apply(DeleteRayCluster("left", "uid-of-another"))
+    assert parts.kube.find(RAY_CLUSTER, "left") is not None
+    await parts.apply(DeleteRayCluster("left", uid), DeleteRayCluster("left", uid))
+    assert parts.kube.find(RAY_CLUSTER, "left") is None
 
 
 async def test_the_control_annotation_goes_to_the_pod_that_was_seen() -> None:

@@ -12,6 +12,7 @@ from trainsweep.contract import labels
 from trainsweep.core.decide import decide
 from trainsweep.core.draft import find_condition
 from trainsweep.core.model import Observed, Plan, RayJobView, Unreadable
+from trainsweep.render.rayjob import rayjob_name
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.kube import (
     EVENT,
@@ -116,6 +117,34 @@ async def test_a_cluster_is_found_by_labels_when_its_ray_job_is_gone() -> None:
     parts.kube.put(RAY_CLUSTER, "left", metadata={"labels": labels.identity("digits", UID, 1)})
     seen = await parts.observed()
     assert (seen.ray_job, getattr(seen.cluster, "name", "")) == (None, "left")
+
+
+async def test_clusters_that_no_ray_job_owns_are_orphans_whatever_their_number() -> None:
+    parts = Parts()
+    parts.sweep(attempt=1)
+    marks = {"labels": labels.identity("digits", UID, 1)}
+    owner = [{"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "x", "uid": "u"}]
+    parts.kube.put(RAY_CLUSTER, "a-owned", metadata={**marks, "ownerReferences": owner})
+    parts.kube.put(RAY_CLUSTER, "b-going", metadata={**marks, "deletionTimestamp": "2026-11-29T00:00:00Z"})
+    left = parts.kube.put(RAY_CLUSTER, "c-left", metadata=marks)
+    parts.kube.put(RAY_CLUSTER, "d-older", metadata={"labels": labels.identity("digits", UID, 2)})
+    seen = await parts.observed()
+    assert [(c.name, c.uid) for c in seen.orphans] == [("c-left", left["metadata"]["uid"])]
+    # While its RayJob is there, only the cluster that it names is looked at; at the end all.
+    parts.ray_job(1, status={"rayClusterName": "a-owned"})
+    assert (await parts.observed()).orphans == ()
+    parts.sweep(attempt=1)["status"]["attempts"][0]["endedAt"] = "2026-11-29T00:00:00Z"
+    seen = await parts.observed()
+    assert [c.name for c in seen.orphans] == ["c-left"]
+    assert getattr(seen.cluster, "name", "") == "a-owned"
+
+
+async def test_the_cluster_of_a_ray_job_of_somebody_else_is_none_of_ours() -> None:
+    parts = Parts()
+    parts.sweep(attempt=1)
+    parts.ray_job(1, metadata={"labels": {}}, status={"rayClusterName": "theirs"})
+    parts.kube.put(RAY_CLUSTER, "theirs", status={"state": "ready"})
+    assert (await parts.observed()).cluster is None
 
 
 async def test_events_of_a_stuck_pod_become_its_reason() -> None:
@@ -308,6 +337,38 @@ async def test_ray_jobs_without_a_sweep_go_and_so_do_those_of_attempts_that_anot
     clock[0] = 3600.0
     assert await orphans.sweep() == 1
     assert parts.kube.find(RAY_JOB, "gone-x-a2") is None
+
+
+async def test_clusters_that_a_ray_job_left_behind_go_once_nobody_settles_them_any_more() -> None:
+    parts = Parts()
+    clock = [0.0]
+    orphans = Orphans(parts.kube, (), lambda: clock[0])
+
+    def cluster(name: str, owner: str, uid: str, attempt: int, **more: Any) -> None:
+        parts.kube.put(RAY_CLUSTER, name, metadata={"labels": labels.identity(owner, uid, attempt), **more})
+
+    def left() -> set[str]:
+        return {k[2] for k in parts.kube.objects if k[0] == "rayclusters"}
+
+    parts.sweep(attempt=2)
+    cluster("followed", "digits", UID, 1)
+    cluster("newest", "digits", UID, 2)  # decide()'s business
+    cluster("owned", "digits", UID, 1, ownerReferences=[{"kind": "RayJob", "name": "x", "uid": "u"}])
+    cluster("gone", "gone", "u1", 1)
+    cluster("dying", "dying", "u2", 1)
+    parts.kube.put(RAY_JOB, rayjob_name("dying", "u2", 1), metadata={"labels": labels.identity("dying", "u2", 1)})
+    parts.kube.put(RAY_CLUSTER, "unmarked", metadata={"labels": {labels.MANAGED: "true"}})
+    assert await orphans.sweep() == 1
+    assert left() == {"newest", "owned", "gone", "dying", "unmarked"}
+    clock[0] = 3600.0
+    assert await orphans.sweep() == 1
+    assert left() == {"newest", "owned", "dying", "unmarked"}
+    parts.kube.objects["trainsweeps", "team-a", "digits"]["status"]["attempts"][-1]["goneAt"] = "2026-11-29T00:00:00Z"
+    del parts.kube.objects["rayjobs", "team-a", rayjob_name("dying", "u2", 1)]
+    assert await orphans.sweep() == 1
+    clock[0] = 7200.0
+    assert await orphans.sweep() == 1
+    assert left() == {"owned", "unmarked"}
 
 
 async def test_leaving_is_refused_while_an_attempt_lives() -> None:
