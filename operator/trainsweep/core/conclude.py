@@ -11,8 +11,9 @@ from trainsweep.core import deadlines
 from trainsweep.core.draft import Draft, find_condition
 from trainsweep.core.ends import Cause, EndClass, EndFacts, EndVerdict, classify
 from trainsweep.core.launch import class_of, class_total_limit, first_start
-from trainsweep.core.model import DeleteRayJob, Proof, RayJobView, Settlement
+from trainsweep.core.model import DeleteRayJob, Proof, Settlement
 from trainsweep.core.retries import MAX_ATTEMPTS, backoff_seconds, book, with_limits
+from trainsweep.core.sight import own_job
 from trainsweep.core.times import to_text
 from trainsweep.core.usage import over_budget
 
@@ -82,10 +83,10 @@ def _over_by(draft: Draft, spec: TrainSweepSpec, again: float) -> str:
 
 def last_said(draft: Draft) -> End | LastWord | None:
     """The driver's last word: as written to the store, or, where it could not write there, as its log ends."""
-    said, job = draft.observed.store.end, draft.observed.ray_job
+    said, job = draft.observed.store.end, own_job(draft)
     if isinstance(said, End):
         return said
-    return job.last_word if isinstance(job, RayJobView) else None
+    return job.last_word if job is not None else None
 
 
 def _forget_earlier(draft: Draft) -> None:

@@ -32,6 +32,7 @@ from trainsweep.core.resolved import resolved
 from trainsweep.core.retries import with_limits
 from trainsweep.core.running import watch
 from trainsweep.core.settle import settle
+from trainsweep.core.sight import own_job
 from trainsweep.core.times import to_seconds
 from trainsweep.core.usage import count, over_budget
 from trainsweep.render.admission import check_class
@@ -87,10 +88,10 @@ def decide(observed: Observed, now: float) -> Plan:
 
 def _count_usage(draft: Draft) -> None:
     """Adds what the attempt's pods have used since it was counted last."""
-    attempt, pods, job = draft.attempt, draft.observed.pods, draft.observed.ray_job
+    attempt, pods, job = draft.attempt, draft.observed.pods, own_job(draft)
     if attempt is None or attempt.gone_at is not None or not isinstance(pods, tuple):
         return
-    ended = job.ended_at + job.ttl_seconds if isinstance(job, RayJobView) and job.ended_at is not None else None
+    ended = job.ended_at + job.ttl_seconds if job is not None and job.ended_at is not None else None
     draft.set(usage=count(draft.status.usage, pods, draft.now, ended))
 
 

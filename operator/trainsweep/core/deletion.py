@@ -7,11 +7,11 @@ from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.labels import FORCE_RELEASE
 from trainsweep.core.draft import Draft, is_true
 from trainsweep.core.ends import Cause, Stop
-from trainsweep.core.model import FINALIZER, RayJobView, RemoveFinalizer
+from trainsweep.core.model import FINALIZER, RemoveFinalizer, Unreadable
 from trainsweep.core.release import release
 from trainsweep.core.running import ask_to_stop, end, watch
 from trainsweep.core.settle import settle
-from trainsweep.core.sight import is_foreign, left_traces, traces_unknown, was_alive
+from trainsweep.core.sight import is_foreign, left_traces, own_job, traces_unknown, was_alive
 from trainsweep.core.times import to_text
 
 DEFAULT_GRACE = 600
@@ -80,6 +80,8 @@ def _settle(draft: Draft, spec: TrainSweepSpec | None) -> None:
 def _never_made(draft: Draft, spec: TrainSweepSpec | None) -> bool:
     """Recorded, but no RayJob of ours was ever made: there is nothing to settle."""
     job = draft.observed.ray_job
-    if job is None:
+    if isinstance(job, Unreadable):
+        return False
+    if own_job(draft) is None:
         return not left_traces(draft) and not traces_unknown(draft)
-    return isinstance(job, RayJobView) and is_foreign(draft, spec, job)
+    return job is not None and is_foreign(draft, spec, job)

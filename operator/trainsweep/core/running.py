@@ -40,6 +40,7 @@ from trainsweep.core.sight import (
     own_progress,
     seen_pods,
     traces_unknown,
+    vanished,
     was_alive,
 )
 from trainsweep.core.times import to_seconds, to_text
@@ -64,7 +65,7 @@ def watch(draft: Draft, spec: TrainSweepSpec) -> None:
     draft.wake(draft.now + POLL_SECONDS)
     if isinstance(seen, Unreadable):
         return
-    if seen is None:
+    if seen is None or vanished(draft):
         _without_ray_job(draft, spec)
         return
     if is_foreign(draft, spec, seen):

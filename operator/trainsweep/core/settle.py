@@ -9,8 +9,8 @@ from trainsweep.core.conclude import conclude, last_said
 from trainsweep.core.draft import Draft
 from trainsweep.core.ends import Cause
 from trainsweep.core.export import settle_export
-from trainsweep.core.model import PatchRayJob, Proof, RayJobView, Settle, Settlement, Unreadable
-from trainsweep.core.sight import own_attempt
+from trainsweep.core.model import PatchRayJob, Proof, Settle, Settlement, Unreadable
+from trainsweep.core.sight import own_attempt, own_job
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.core.verification import RELOOK_SECONDS, record_settlement, recorded_proof
 
@@ -95,8 +95,8 @@ def _last_word_known(draft: Draft, found: Settlement) -> bool:
 
 def _extend_lease(draft: Draft, spec: TrainSweepSpec) -> None:
     """While nothing definite is known the lease is moved ahead of us, up to `maxHoldSeconds`."""
-    job = draft.observed.ray_job
-    if not isinstance(job, RayJobView) or job.ended_at is None or job.deployment_status not in ("Complete", "Failed"):
+    job = own_job(draft)
+    if job is None or job.ended_at is None or job.deployment_status not in ("Complete", "Failed"):
         return
     longest = spec.cleanup.max_hold_seconds
     if job.ttl_seconds < longest and draft.now >= job.ended_at + job.ttl_seconds - LEASE_AHEAD:

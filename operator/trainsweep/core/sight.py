@@ -27,6 +27,18 @@ def own_attempt(draft: Draft) -> str:
     return attempt_id(draft.status.attempts[-1].number, draft.observed.sweep.uid)
 
 
+def own_job(draft: Draft) -> RayJobView | None:
+    """The RayJob under the attempt's name, if it carries our label: what somebody else made there says nothing of ours."""
+    job = draft.observed.ray_job
+    return job if isinstance(job, RayJobView) and job.sweep_uid == draft.observed.sweep.uid else None
+
+
+def vanished(draft: Draft) -> bool:
+    """Whether the attempt's RayJob was there and is not any more, though somebody else may have taken its name."""
+    unreadable = isinstance(draft.observed.ray_job, Unreadable)
+    return not unreadable and own_job(draft) is None and left_traces(draft)
+
+
 def own_progress(draft: Draft) -> Progress | None:
     """The heartbeat, if it is one of the newest attempt."""
     found = draft.observed.store.progress
@@ -59,10 +71,10 @@ def is_foreign(draft: Draft, spec: TrainSweepSpec | None, job: RayJobView) -> bo
 
 def was_alive(draft: Draft) -> bool:
     """Whether the newest attempt's driver may ever have run, so that there is something to settle."""
-    attempt, job, store = draft.status.attempts[-1], draft.observed.ray_job, draft.observed.store
+    attempt, job, store = draft.status.attempts[-1], own_job(draft), draft.observed.store
     if attempt.ready_at is not None or attempt.first_report_at is not None or own_progress(draft) is not None:
         return True
-    if isinstance(job, RayJobView):
+    if job is not None:
         return job.job_status != ""
     # Vanished, and nobody can say whether it ran.
     return attempt.ray_job_uid != "" and isinstance(store.progress, Unreadable)

@@ -110,7 +110,7 @@ def test_grace_bounds_a_driver_that_does_not_stop() -> None:
     plan = stage.decide(160)
     assert events(plan) == ["Forced"]
     assert only(plan, model.DeleteRayJob)
-    stage.job, stage.pods, stage.hold = None, (), None
+    stage.job, stage.cluster, stage.pods, stage.hold = None, None, (), None
     stage.decide(3)
     assert stage.condition(Condition.RELEASED).reason == "Forced"
     assert stage.finalizers == ()
@@ -150,7 +150,7 @@ def test_terminal_sweep_in_release_goes_with_its_ray_job() -> None:
     plan = stage.decide(1)
     assert only(plan, model.DeleteRayJob)
     assert not only(plan, model.Settle)
-    stage.job, stage.pods, stage.hold = None, (), None
+    stage.job, stage.cluster, stage.pods, stage.hold = None, None, (), None
     assert kinds(stage.decide(3))[-1] == "RemoveFinalizer"
 
 

@@ -75,7 +75,8 @@ def test_foreign_ray_job_is_never_deleted_and_never_waited_for() -> None:
     stage = Stage().running().head_is_lost()
     assert isinstance(stage.job, RayJobView)
     stage.settled()
-    stage.job, stage.pods, stage.hold = replace(stage.job, sweep_uid="somebody-else"), (), None
+    stage.job = replace(stage.job, sweep_uid="somebody-else")
+    stage.cluster, stage.pods, stage.hold = None, (), None  # by our labels: the other's is not looked at
     plan = stage.decide(3)
     assert not only(plan, model.DeleteRayJob)
     assert stage.attempt.gone_at is not None
