@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,30 +65,53 @@ def _averaged(metrics: dict[str, Any], weight: float, world_size: int) -> dict[s
 
 
 def _send(
-    values: dict[str, Any],
-    folder: str | Path | None,
-    save: Callable[[Path, int, int], object],
+    reported: dict[str, Any],
     *,
-    background: bool,
+    epoch: int,
+    metrics: dict[str, Any],
+    step: int | None,
+    folder: str | Path | None = None,
+    background: bool = False,
+    **parts: Any,
 ) -> None:
-    """Fills a folder with this rank's files and hands it to Ray together with the metrics."""
+    """Hands this rank's checkpoint to Ray together with what is reported, and notes both in the session.
+
+    Args:
+        reported: what Ray is told, with the epoch.
+        epoch: finished epochs, for the checkpoint.
+        metrics: for the checkpoint.
+        step: optimizer steps so far; None: as many as before.
+        folder: files that this rank wrote itself; absent: `parts` are saved.
+        background: see `report`.
+        parts: see `checkpoint.save`.
+    """
     import ray.train
     from ray.train import CheckpointUploadMode
 
-    context = ray.train.get_context()
+    here, context = session.current(), ray.train.get_context()
+    steps = here.step if step is None else step
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="trainsweep-"))
-    handed = False
+    own: dict[str, Any] = {
+        "rank": context.get_world_rank(),
+        "world_size": context.get_world_size(),
+        "config_hash": here.config_hash,
+    }
     options: dict[str, Any] = {}
     if background:
         options = {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "delete_local_checkpoint_after_upload": True}
+    handed = False
     try:
-        save(place, context.get_world_rank(), context.get_world_size())
-        ray.train.report(values, checkpoint=ray.train.Checkpoint.from_directory(place), **options)
+        if folder is not None:
+            write_manifest(place, step=epoch, **own)
+        else:
+            checkpoint.save(place, epoch=epoch, metrics=metrics, step=steps, **own, **parts)
+        ray.train.report(reported, checkpoint=ray.train.Checkpoint.from_directory(place), **options)
         handed = background
     finally:
         if not handed:  # a finished upload leaves the files where they are; one in the background still reads them
             shutil.rmtree(place, ignore_errors=True)
-    session.current().saved_at = time.monotonic()
+    here.saved_at = time.monotonic()
+    here.epoch, here.step, here.metrics = epoch, steps, metrics
 
 
 def report(
@@ -134,30 +157,22 @@ def report(
 
     here = session.current()
     done = here.epoch + 1 if epoch is None else epoch
-    steps = here.step if step is None else step
     values = _averaged(_plain(metrics), weight, ray.train.get_context().get_world_size())
-
-    def save(place: Path, rank: int, world_size: int) -> object:
-        if checkpoint_dir is not None:
-            return write_manifest(place, rank=rank, world_size=world_size, config_hash=here.config_hash, step=done)
-        return checkpoint.save(
-            place,
-            epoch=done,
-            metrics=values,
-            model=model,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            scaler=scaler,
-            sampler=sampler,
-            state=state,
-            step=steps,
-            rank=rank,
-            world_size=world_size,
-            config_hash=here.config_hash,
-        )
-
-    _send({**values, EPOCH: done}, checkpoint_dir, save, background=background)
-    here.epoch, here.step, here.metrics, here.reports = done, steps, values, here.reports + 1
+    _send(
+        {**values, EPOCH: done},
+        epoch=done,
+        metrics=values,
+        step=step,
+        folder=checkpoint_dir,
+        background=background,
+        model=model,
+        optimizer=optimizer,
+        lr_scheduler=lr_scheduler,
+        scaler=scaler,
+        sampler=sampler,
+        state=state,
+    )
+    here.reports += 1
 
 
 def safe_point(
@@ -204,28 +219,19 @@ def safe_point(
         return False
     if hasattr(sampler, "finish_batch"):
         sampler.finish_batch()
-    steps = here.step if step is None else step
-
-    def save(place: Path, rank: int, world_size: int) -> object:
-        return checkpoint.save(
-            place,
-            epoch=here.epoch,
-            metrics=here.metrics,
-            model=model,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            scaler=scaler,
-            sampler=sampler,
-            state=state,
-            step=steps,
-            rank=rank,
-            world_size=world_size,
-            config_hash=here.config_hash,
-        )
-
     objective = {here.metric: here.worst} if here.metric else {}  # see PARTIAL
-    _send({**objective, EPOCH: here.epoch, PARTIAL: True}, None, save, background=False)
-    here.step = steps
+    _send(
+        {**objective, EPOCH: here.epoch, PARTIAL: True},
+        epoch=here.epoch,
+        metrics=here.metrics,
+        step=step,
+        model=model,
+        optimizer=optimizer,
+        lr_scheduler=lr_scheduler,
+        scaler=scaler,
+        sampler=sampler,
+        state=state,
+    )
     return here.stopped
 
 
