@@ -35,6 +35,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(arguments)
+    if options.local:
+        # Read when Ray is imported. Its dashboard has half a minute, which a busy laptop may pass.
+        os.environ.setdefault("RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT", "300")
+        os.environ.setdefault("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "300")
     if options.command == "leave":
         from trainjobs.leave import leave_after_head
 

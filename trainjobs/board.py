@@ -15,6 +15,8 @@ STOPPED = "stopped"
 """Note: the loop ended because it saw the stop flag; the trial is not finished."""
 FAILED = "failed"
 """Note: a failure that a retry would only repeat, with its message."""
+RUN = "run"
+"""Note: Ray's id of the Train run that the trial's newest try began."""
 
 
 class Board:

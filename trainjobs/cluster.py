@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
+import socket
 import time
 from typing import Any
 
@@ -56,7 +59,7 @@ def connect(sweep: Sweep, *, local: bool, cpus: int | None) -> tuple[int, str]:
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "600")
     os.environ.setdefault("RAY_worker_register_timeout_seconds", "300")  # 60 is short for a busy laptop
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    _start_here(
+    start_here(
         num_cpus=have,
         resources={resource: at_once},
         # Not for looking at: when Tune stops a trial, Ray's cleaner asks the dashboard whether its controller is dead.
@@ -81,17 +84,47 @@ def size() -> tuple[float, float]:
     return float(total.get("GPU", 0)), float(total.get("CPU", 0))
 
 
-def _start_here(**options: Any) -> None:
+SLOW_START = ("timed out during startup", "Timeout after", "Failed to start a dashboard")
+"""Words of Ray's errors where one of its own processes was too slow."""
+
+
+def start_here(**options: Any) -> None:
     """Starts Ray on this machine. Ray gives its own processes 30 s, fixed, which a busy laptop may pass: try again."""
-    for tries_left in (1, 0):
+    for tries_left in (2, 1, 0):
+        say_where()
+        before = _children()
         try:
-            ray.init(**options)
+            # Never a cluster that somebody began here with `ray start`: it has neither our slots nor our settings.
+            ray.init(address="local", **options)
             return
         except Exception as error:  # Ray raises a plain Exception here
-            if "timed out during startup" not in str(error) or not tries_left:
+            if not any(words in str(error) for words in SLOW_START) or not tries_left:
                 raise
-            logger.warning("Ray did not start within 30 s: trying again")
+            logger.warning("Ray did not start in time: trying again")
             ray.shutdown()
+            for process in _children() - before:  # Ray leaves them, and they would slow the next try
+                with contextlib.suppress(OSError):
+                    os.kill(process, signal.SIGKILL)
+
+
+def _children() -> set[int]:
+    """Processes below this one."""
+    import psutil  # type: ignore[import-untyped]  # comes with Ray, without types
+
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def say_where() -> None:
+    """Tells the processes of the Ray that is about to start which one they belong to.
+
+    Train's cleaner looks for Ray anew, and gives up where it finds two on a machine: the workers of a trial that Tune has
+    stopped would then keep their CPUs, and the next trial would wait for ever (Ray 2.58).
+    """
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    os.environ["RAY_GCS_SERVER_PORT"] = str(port)
+    os.environ["RAY_ADDRESS"] = f"{ray.util.get_node_ip_address()}:{port}"
 
 
 def wait_until_idle(resource: str, seconds: float = 30.0) -> bool:

@@ -248,8 +248,9 @@ class Driver:
 
         concurrent, resource, handle, setup = self._connect()
         from trainjobs.cluster import wait_until_idle
+        from trainjobs.rooms import Rooms
 
-        watch = Watch()
+        rooms, watch = Rooms(), Watch()
         if (last := self.pulse.watch) is not None:
             watch.first_report_at, watch.last_step_at = last.first_report_at, last.last_step_at
         self.pulse.watch = watch
@@ -268,11 +269,13 @@ class Driver:
                     concurrent=concurrent,
                     resource=resource,
                     committed=self._has_checkpoint,
+                    rooms=rooms,
                     targets=targets,
                 )
             except Exception as error:
                 raise _driver_error(error) or error from None
             wait_until_idle(resource)
+            rooms.give_back()
         if self.pulse.fenced is not None:
             raise self.pulse.fenced
         for index in watch.completed:

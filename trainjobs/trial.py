@@ -193,7 +193,9 @@ def run_trial(config: dict[str, Any], setup: TrialSetup) -> None:
     os.environ.setdefault("RAY_TRAIN_COLLECTIVE_TIMEOUT_S", "600")
     here = board.find()
     try:
-        result = _trainer(setup, identity, parameters).fit()
+        trainer = _trainer(setup, identity, parameters)
+        ray.get(here.note.remote(index, board.RUN, trainer.train_run_context.run_id))
+        result = trainer.fit()
     except Exception:
         if board.FAILED in ray.get(here.notes.remote(index)):
             # Returned, not raised: Tune's retries would only repeat it. The driver reads the note.

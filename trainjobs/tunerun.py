@@ -23,6 +23,7 @@ from ray.tune.search import Searcher
 from trainjobs import board
 from trainjobs.proposals import result_of
 from trainjobs.records import FINAL, Records
+from trainjobs.rooms import Rooms
 from trainjobs.stopping import DriverOnly, EarlyStopper, Queue, StopRules, Watch, identity_of
 from trainjobs.sweep import Sweep
 from trainjobs.trial import KEY, TrialSetup, run_trial
@@ -76,12 +77,24 @@ class Recorder(DriverOnly, ray.tune.Callback):
         board_handle: Any,
         root: str,
         committed: Callable[[int], bool],
+        rooms: Rooms,
     ) -> None:
+        self._rooms = rooms
         self._sweep, self._records, self._watch = sweep, records, watch
         self._scheduler, self._names, self._board = scheduler, names, board_handle
         self._root, self._committed = root.rstrip("/") + "/", committed
         self._started: dict[int, tuple[float, float]] = {}
         """Time of the start in this attempt, and the seconds that earlier attempts took."""
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """See Callback."""
+        self._rooms.tick()
+
+    def _notes(self, index: int, *, clear: bool = True) -> dict[str, str]:
+        """What was noted about a trial whose try has ended."""
+        notes: dict[str, str] = ray.get(self._board.notes.remote(index, clear=clear))
+        self._rooms.ended(notes.get(board.RUN, ""))
+        return notes
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback."""
@@ -126,6 +139,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
         """See Callback: what was ended in the midst has held its workers, too."""
         for index in list(self._started):
             self._records.update(index, **self._taken(index))
+            self._notes(index, clear=False)
 
     def _ended(self, index: int) -> None:
         if index in self._started:
@@ -135,7 +149,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback: the loop returned, or somebody decided that the trial is complete."""
         index = identity_of(trial)["index"]
-        notes: dict[str, str] = ray.get(self._board.notes.remote(index, clear=True))
+        notes = self._notes(index)
         self._watch.active.discard(index)
         self._watch.begun.pop(index, None)
         record = self._records.get(index)
@@ -179,6 +193,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback."""
         index, error = identity_of(trial)["index"], " ".join(last_error(trial).split())[:1000]
+        self._notes(index, clear=False)
         record = self._records.get(index)
         if record is not None:
             self._records.update(index, error=error, retries=record.retries + 1, **self._taken(index))
@@ -187,7 +202,7 @@ class Recorder(DriverOnly, ray.tune.Callback):
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """See Callback: no retry is left."""
         index = identity_of(trial)["index"]
-        notes: dict[str, str] = ray.get(self._board.notes.remote(index, clear=True))
+        notes = self._notes(index)
         self._failed(index, notes.get(board.FAILED) or last_error(trial))
 
 
@@ -228,6 +243,7 @@ def run_tune(
     concurrent: int,
     resource: str,
     committed: Callable[[int], bool],
+    rooms: Rooms,
     targets: dict[int, int] | None = None,
 ) -> None:
     """Runs the given trials and returns when they ended or the watch says stop. Main thread only.
@@ -243,6 +259,7 @@ def run_tune(
         concurrent: trials at a time.
         resource: custom Ray resource that each trial driver holds.
         committed: whether a trial has a committed checkpoint.
+        rooms: Train runs that end are noted there.
         targets: trials that are mended and the epoch they must reach again; they know no other rule.
     """
     os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"  # its failure would end all trials; ReportCallback looks
@@ -253,7 +270,7 @@ def run_tune(
     if not targets:
         scheduler.watch, scheduler.grace = watch, float(sweep.spec.cleanup.stop_grace_seconds)
     names: dict[str, int] = {}
-    recorder = Recorder(sweep, records, watch, scheduler, names, board_handle, setup.root, committed)
+    recorder = Recorder(sweep, records, watch, scheduler, names, board_handle, setup.root, committed, rooms)
     trainable = ray.tune.with_resources(
         ray.tune.with_parameters(run_trial, setup=setup), ray.tune.PlacementGroupFactory([{resource: 1}])
     )

@@ -11,6 +11,7 @@ import ray.tune
 
 from tests.unit.trainjobs.builders import Place
 from trainjobs import trial, tunerun
+from trainjobs.rooms import Rooms
 from trainjobs.stopping import Watch
 from trainjobs.trial import KEY, TrialSetup
 
@@ -111,6 +112,7 @@ def test_the_settings_of_train_and_of_tune_are_two_and_in_two_trees(built, monke
         concurrent=2,
         resource="trial_slot",
         committed=lambda index: False,
+        rooms=Rooms(),
     )
     run, tune = of_tune["run_config"], of_tune["tune_config"]
     assert (type(of_train).__module__.split(".")[1], type(run).__module__.split(".")[1]) == ("train", "tune")

@@ -11,6 +11,7 @@ from tests.unit.trainjobs.builders import Place
 
 pytest.importorskip("ray.tune")  # an extra; CI has it and fails on a skip
 
+from trainjobs.rooms import Rooms
 from trainjobs.stopping import StopRules, Watch
 from trainjobs.trial import KEY, ReportError, TrialSetup, check_report
 from trainjobs.tunerun import Recorder, RecordSearcher
@@ -25,9 +26,10 @@ from trainjobs.tunerun import Recorder, RecordSearcher
         ({"acc": 1}, "Ray's asynchronous validation never reach the search"),
         ({}, "reported: nothing; expected: loss"),
         ({"loss ": 1.0}, "reported: 'loss '; expected: loss (is 'loss ' meant?)"),
-        ({"loss": math.nan}, "expected: a finite number"),
-        ({"loss": math.inf}, "expected: a finite number"),
-        ({"loss": "0.3"}, "expected: a finite number"),
+        ({"val_loss ": 1.0, "epoch": 1}, "reported: epoch, 'val_loss '; expected: loss"),
+        ({"loss": math.nan}, "reported: loss = nan; expected: a finite number"),
+        ({"loss": math.inf}, "reported: loss = inf; expected: a finite number"),
+        ({"loss": "0.3"}, "reported: loss = '0.3'; expected: a finite number"),
         ({"loss": True}, "expected: a finite number"),
         ({"loss": None}, "expected: a finite number"),
         ({"loss": -math.inf}, "reported: loss = -inf; expected: a finite number"),
@@ -77,12 +79,20 @@ class Answer:
         self.notes = SimpleNamespace(remote=lambda index, clear: notes.get(index, {}))
 
 
-def recorder(place, watch, monkeypatch, notes=None, scheduler=None):
+def recorder(place, watch, monkeypatch, notes=None, scheduler=None, rooms=None):
     import ray
 
     monkeypatch.setattr(ray, "get", lambda value: value)
     made = Recorder(
-        place.sweep, place.records, watch, scheduler, {}, Answer(notes or {}), "bucket/run", lambda index: index == 3
+        place.sweep,
+        place.records,
+        watch,
+        scheduler,
+        {},
+        Answer(notes or {}),
+        "bucket/run",
+        lambda index: index == 3,
+        rooms or Rooms(),
     )
     for index in range(4):
         place.records.propose(index, {"x": index / 10})
@@ -111,6 +121,38 @@ def test_how_trials_end(tmp_path, monkeypatch):
     assert watch.too_many_failed
     assert watch.stop.is_set()
     assert not watch.active - {1}
+
+
+def test_every_end_of_a_try_tells_which_train_run_is_over(tmp_path, monkeypatch):
+    told, clears = [], []
+    notes = {index: {"run": f"run-{index}"} for index in range(4)}
+    place, watch = Place(tmp_path, trials={"count": 4}), Watch()
+    made = recorder(place, watch, monkeypatch, notes, rooms=SimpleNamespace(ended=told.append))
+    real = made._board.notes.remote
+    made._board.notes.remote = lambda index, clear: clears.append(clear) or real(index, clear)
+    trial = tune_trial(0)
+    trial.error_file = None
+    made.on_trial_recover(0, [], trial)
+    made.on_trial_complete(0, [], tune_trial(1))
+    trial = tune_trial(2)
+    trial.error_file = None
+    made.on_trial_error(0, [], trial)
+    assert (told, clears) == (["run-0", "run-1", "run-2"], [False, True, True])
+    made.on_experiment_end([])
+    assert told[3:] == ["run-0", "run-3"], "those that a stop ends in the midst"
+
+
+def test_b8_a_loop_that_leaves_on_the_notice_is_no_completed_trial(tmp_path, monkeypatch):
+    """Neither one that left at once nor one that had just reported its last epoch: the next attempt looks."""
+    place, watch = Place(tmp_path, trials={"count": 4, "maxFailed": 0}), Watch()
+    made = recorder(place, watch, monkeypatch, notes={0: {"stopped": "flag"}, 1: {"stopped": "flag"}})
+    made.on_trial_result(0, [], tune_trial(1), {"loss": 0.5, "epoch": 2})
+    for index in (0, 1):
+        made.on_trial_complete(0, [], tune_trial(index))
+    assert [r.state for r in place.records][:2] == ["Running", "Running"]
+    assert {0, 1} <= set(place.records.unfinished())
+    assert place.records.counts().failed == 0
+    assert [r.retries for r in place.records][:2] == [0, 0], "the notice costs no retry"
 
 
 def test_tune_may_pickle_what_lives_in_the_driver(tmp_path):
