@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 import trainjobs
-from trainjobs import checkpoint, reporting, session
-from trainjobs.loop import find_loop
+from trainjobs import board, checkpoint, reporting, session
+from trainjobs.loop import find_loop, run_worker
 from trainjobs.outcome import DriverError
 from trainsweep.contract.documents import FailureReason, Manifest
 from trainsweep.contract.snapshot import PARTIAL
@@ -161,6 +161,50 @@ def test_a_report_from_inside_an_epoch_is_no_result_for_tune(monkeypatch):
     callback.after_report(None, [{"loss": float("nan"), "epoch": 0, PARTIAL: True}], None)
     callback.after_report(None, [{"loss": 1.0, "epoch": 1}], None)
     assert told == [{"loss": 1.0, "epoch": 1}]
+
+
+LEAVES = """
+import trainjobs
+from trainjobs import checkpoint
+TRAINSWEEP_BACKEND = "none"
+def loop(config):
+    start = checkpoint.load()
+    if trainjobs.stop_requested():
+        return
+    for epoch in trainjobs.epochs(start, config["epochs"]):
+        config["trained"].append(epoch)
+        trainjobs.report({"loss": 1 / epoch}, epoch=epoch, state={})
+        if trainjobs.stop_requested():
+            return
+"""
+
+
+@pytest.mark.parametrize(("notice_at", "trained"), [(1, []), (2, [1]), (3, [1, 2])])
+def test_b8_a_notice_ends_the_loop_and_nothing_that_was_saved_is_trained_again(
+    worker, tmp_path, monkeypatch, notice_at, trained
+):
+    """Also where the notice comes in the moment in which the last epoch ends."""
+    (tmp_path / "leaves_mod.py").write_text(LEAVES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(board, "find", lambda: (_ for _ in ()).throw(ValueError("no board")))
+    asked = []
+    monkeypatch.setattr(session, "flag", lambda s: asked.append(1) or len(asked) == notice_at)
+
+    def attempt():
+        loop = {"epochs": 2, "trained": []}
+        names = {"trial": "t0000", "configHash": "0123456789", "metric": "loss", "worst": 9e99}
+        how = run_worker({**names, "entrypoint": "leaves_mod:loop", "loop": loop})
+        return how, loop["trained"]
+
+    assert attempt() == (board.STOPPED, trained)
+    assert [m["epoch"] for m, _ in worker] == trained
+    if trained:
+        checkpoint.save(tmp_path, epoch=trained[-1], metrics={"loss": 1 / trained[-1]}, config_hash="0123456789")
+        monkeypatch.setattr(ray_train, "get_checkpoint", lambda: ray_train.Checkpoint.from_directory(tmp_path))
+    again = [epoch for epoch in (1, 2) if epoch not in trained]
+    assert attempt() == ("", again)
+    assert worker[-1][0] == {"loss": 0.5, "epoch": 2}, "with nothing left, it is told once more"
+    sys.modules.pop("leaves_mod")
 
 
 def test_an_upload_in_the_background_keeps_its_files(worker, monkeypatch):
