@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from trainsweep.api.base import ApiModel, schema
+from trainsweep.api.base import ApiModel, FreeForm, free_form, schema
 
 Time = Annotated[str, Field(max_length=32, json_schema_extra=schema(format="date-time"))]
 Short = Annotated[str, Field(max_length=256)]
@@ -179,6 +179,21 @@ class LineStatus(StatusModel):
     holds: bool = Field(default=False, description="Whether it holds them.")
 
 
+class GrantStatus(StatusModel):
+    """What of its class a run needs to be proven and released, for when the class is gone. No attempt starts from it."""
+
+    allowed_prefixes: list[Annotated[str, Field(min_length=1, max_length=512)]] = Field(
+        default_factory=list, max_length=2, description="The class's prefixes below which the run and its export lie."
+    )
+    endpoint: str = Field(default="", max_length=512, description="The endpoint in use, as the class allowed it.")
+    verifier_role_arn: str = Field(
+        default="", alias="verifierRoleARN", max_length=612, description="Role that the operator assumes to read."
+    )
+    total_seconds: Count | None = Field(default=None, description="The class's ceiling on deadlines.totalSeconds.")
+    gpu_hours: Short = Field(default="", description="The class's ceiling on GPU-hours.")
+    defaults: FreeForm = free_form("The class's defaults that say what is owed and how an attempt is ended.", 8)
+
+
 class ResolvedStatus(StatusModel):
     """The class as it was at the first launch."""
 
@@ -187,6 +202,9 @@ class ResolvedStatus(StatusModel):
     class_generation: Count = Field(default=0, description="Its generation.")
     storage_uri: str = Field(default="", alias="storageURI", max_length=2048, description="The run's prefix.")
     max_replicas: Count = Field(default=0, description="Worker pods at most, over all groups.")
+    granted: GrantStatus | None = Field(
+        default=None, description="What the class gives to the run, as last seen; read only where the class is gone."
+    )
     notes: list[Short] = Field(
         default_factory=list, max_length=16, description="What a ceiling cut, and what was derived."
     )

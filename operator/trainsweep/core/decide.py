@@ -14,6 +14,7 @@ from trainsweep.contract.labels import RETRY_NOW
 from trainsweep.core import deadlines
 from trainsweep.core.deletion import delete
 from trainsweep.core.draft import Draft, find_condition, is_true
+from trainsweep.core.grant import keep_grant
 from trainsweep.core.launch import class_of, class_total_limit, first_start, launch
 from trainsweep.core.line import keep_place, may_start
 from trainsweep.core.model import (
@@ -77,6 +78,7 @@ def decide(observed: Observed, now: float) -> Plan:
     if refused is not None and refused.reason == Reason.INVALID_SPEC:
         draft.condition(Condition.ADMITTED, True, Reason.ADMITTED)
     keep_place(draft, spec)
+    keep_grant(draft, spec)
     if attempt.ended_at is None:
         watch(draft, spec)
     if draft.status.attempts[-1].ended_at is not None and draft.status.attempts[-1].settled_at is None:

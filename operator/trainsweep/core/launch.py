@@ -15,6 +15,7 @@ from trainsweep.contract.layout import run_location
 from trainsweep.core import deadlines
 from trainsweep.core.deadlines import Deadline
 from trainsweep.core.draft import Draft
+from trainsweep.core.grant import keep_grant
 from trainsweep.core.model import FINALIZER, AddFinalizer, CreateRayJob, EnsureHold
 from trainsweep.core.pending.record import find_pending, record_pending, record_refusal
 from trainsweep.core.times import to_seconds, to_text
@@ -93,6 +94,17 @@ def current_digest(draft: Draft, spec: TrainSweepSpec) -> str:
     return "" if problems else spec_digest(dict(body))
 
 
+def _refused_without_class(draft: Draft) -> bool:
+    """Whether an attempt that is recorded must not be made now: the class that it would be rendered with is not there."""
+    why = draft.observed.class_error
+    if why:
+        draft.condition(Condition.ADMITTED, False, Reason.CLASS_NOT_FOUND, why)
+        draft.stalled(Reason.CLASS_NOT_FOUND, why)
+        record_refusal(draft, Reason.CLASS_NOT_FOUND, why)
+        draft.wake(draft.now + REPOST_SECONDS)
+    return bool(why)
+
+
 def _refused(draft: Draft, problems: list[str]) -> None:
     text = "; ".join(problems)
     draft.condition(Condition.ADMITTED, False, Reason.KUBERAY_REFUSED, text)
@@ -133,6 +145,7 @@ def launch(draft: Draft, spec: TrainSweepSpec, number: int) -> None:
                 max_replicas=sum(int(g.get("maxReplicas", 0)) for g in groups),
             ),
         )
+    keep_grant(draft, spec)
     attempt = attempt.model_copy(update={"spec_digest": spec_digest(dict(body))})
     draft.set(attempt=number, attempts=[*draft.status.attempts, attempt][-KEPT_ATTEMPTS:], pending=None)
     refresh_deadlines(draft, spec)
@@ -155,6 +168,8 @@ def relaunch_same(draft: Draft, spec: TrainSweepSpec) -> None:
     The recorded digest stays until the RayJob is seen: an earlier POST whose answer was lost may still show.
     """
     attempt = draft.status.attempts[-1]
+    if _refused_without_class(draft):
+        return
     body, problems = _body(draft, spec, attempt)
     if problems:
         _refused(draft, problems)

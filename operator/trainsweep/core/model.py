@@ -238,6 +238,7 @@ class Observed:
 
     sweep: SweepView
     sweep_class: ClassView | None = None
+    """With an error beside it: what the status keeps of a class that is gone, to prove and release, never to launch."""
     class_error: str = ""
     """Why the class could not be used, "" where there is none to use or it is fine."""
     ray_job: RayJobView | Unreadable | None = None

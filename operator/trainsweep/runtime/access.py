@@ -1,7 +1,7 @@
 """Where a sweep's run may be read, and only there: the class's prefixes and endpoints are checked before any request.
 
 The check is made again here although decide() makes it before a launch: a class can change, and a status can be forged
-by whoever may write it.
+by whoever may write it. Of a class that is gone its copy in the status serves (`core.grant`), by the same checks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from trainsweep.api.resolve import SpecError
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.documents import SweepRef
-from trainsweep.contract.layout import Location, StorageURIError, parse_uri, run_location, within
+from trainsweep.contract.layout import Location, StorageURIError, parse_uri, run_location
+from trainsweep.core.grant import covering, permitted_endpoints
 from trainsweep.core.model import ClassView, SweepView, Unreadable
 from trainsweep.core.resolved import resolved
 from trainsweep.runtime.s3_clients import Role
@@ -49,18 +50,12 @@ def access_of(sweep: SweepView, sweep_class: ClassView | None) -> Access | Unrea
         ref = SweepRef(namespace=sweep.namespace, name=sweep.name, uid=sweep.uid, run=status.run)
     except (SpecError, StorageURIError, ValueError) as error:
         return Unreadable(str(error)[:1024], True)
-    if not location.prefix.endswith(f"{sweep.namespace}/{sweep.name}/{status.run}"):
+    if not f"/{location.prefix}".endswith(f"/{sweep.namespace}/{sweep.name}/{status.run}"):
         return Unreadable(f"status.runURI {location.uri} is not this sweep's run", True)
-    allowed = [prefix.replace("{namespace}", sweep.namespace) for prefix in storage.allowed_prefixes]
-    if location.scheme != "s3" or not any(within(location.uri, prefix) for prefix in allowed):
+    if location.scheme != "s3" or covering(storage.allowed_prefixes, sweep.namespace, location.uri) is None:
         return Unreadable(f"{location.uri} lies below none of the prefixes that class {sweep_class.name} allows", True)
     endpoint = spec.storage.endpoint_url.rstrip("/")
-    # The class's own default is as good as its list: both are written by the platform team.
-    own = sweep_class.spec.defaults.get("storage")
-    permitted = {e.rstrip("/") for e in storage.endpoints}
-    if isinstance(own, dict) and isinstance(own.get("endpointURL"), str):
-        permitted.add(own["endpointURL"].rstrip("/"))
-    if endpoint and endpoint not in permitted:
+    if endpoint and endpoint not in permitted_endpoints(sweep_class.spec):
         return Unreadable(f"endpoint {endpoint} is not among those that class {sweep_class.name} allows", True)
     role = Role(storage.verifier_role_arn, sweep.namespace) if storage.verifier_role_arn else None
     return Access(
@@ -71,7 +66,7 @@ def access_of(sweep: SweepView, sweep_class: ClassView | None) -> Access | Unrea
         spec,
         status.trials.expected,
         role,
-        _export(spec, ref, allowed, sweep_class.name),
+        _export(spec, ref, storage.allowed_prefixes, sweep_class.name),
     )
 
 
@@ -82,6 +77,6 @@ def _export(spec: TrainSweepSpec, ref: SweepRef, allowed: list[str], class_name:
         place = run_location(spec.checkpoints.export.uri, ref.namespace, ref.name, ref.run)
     except StorageURIError as error:
         return str(error)[:1024]
-    if place.scheme != "s3" or not any(within(place.uri, prefix) for prefix in allowed):
+    if place.scheme != "s3" or covering(allowed, ref.namespace, place.uri) is None:
         return f"{place.uri} lies below none of the prefixes that class {class_name} allows"
     return place

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from trainsweep.core.grant import class_of_grant
 from trainsweep.core.model import ClassView, SweepView
 from trainsweep.runtime.kube import SWEEP_CLASS, Denied, Kube, Object
 from trainsweep.runtime.views import class_view, is_default_class, mapping, text
@@ -29,7 +30,8 @@ class Classes:
     async def for_sweep(self, sweep: SweepView) -> tuple[ClassView | None, str]:
         """The class of a sweep, or why there is none: (None, "") where none is asked for and none is the default.
 
-        Once launched, a sweep keeps the class that it was launched with, by name.
+        Once launched, a sweep keeps the class that it was launched with, by name. Of one that is gone since, what the run
+        needs to be read and released is given back beside the error; of one that cannot be read, nothing: it may say no.
 
         Raises:
             KubeError: where the classes could not be read.
@@ -42,9 +44,15 @@ class Classes:
         name = _said(launched, sweep.status.resolved.class_name, sweep.spec)
         if name:
             found = known.get(name)
-            if found is None:
+            if found is not None:
+                return class_view(found)
+            if not launched:
                 return None, f"TrainSweepClass {name} does not exist: create it, or name another in spec.className"
-            return class_view(found)
+            return (
+                class_of_grant(sweep.status.resolved, text(sweep.spec.get("className"), 63)),
+                f"TrainSweepClass {name}, with which this sweep was launched, does not exist any more: create it again "
+                "under that name, or delete this sweep and create it with another spec.className",
+            )
         marked = _marked(known)
         if len(marked) > 1:
             return None, f"several TrainSweepClasses are marked as default ({', '.join(marked)}): set spec.className"

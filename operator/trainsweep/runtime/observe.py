@@ -148,7 +148,7 @@ class Observer:
             store=store,
             kuberay=self._kuberay,
             situation=situation,
-            line=await self._line(sweep, sweep_class),
+            line=await self._line(sweep, sweep_class if not class_error else None),
             refusal=self._memory.refusals.get(key, ""),
             last_status_write=self._memory.status_written.get(key),
         )

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.core_builders import Stage, missing, spec
+from tests.unit.core.core_builders import Stage, klass, missing, spec
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Best, Outcome, TrialCounts
-from trainsweep.core.model import Proof
+from trainsweep.core.model import ClassView, Proof
 from trainsweep.core.size import LIMIT, bounded, size_of
 
 TRIALS = TrialCounts(expected=10_000, succeeded=8_000, early_stopped=1_500, failed=400, running=64, pending=36)
 
 
-def long_life(attempts: int, message: str, parameters: dict[str, Any]) -> Stage:
+def long_life(attempts: int, message: str, parameters: dict[str, Any], found: ClassView | None = None) -> Stage:
     """A sweep that failed in every way there is, and goes on."""
     retries = {"application": 100, "infrastructure": 100, "eviction": 100, "startup": 100}
     stage = Stage(
         spec=spec(trials={"count": 10_000, "maxConcurrent": 64}, failurePolicy={"attempts": retries}),
+        sweep_class=found or klass(),
     )
     best = Best(trial="t9999", value=0.123456789, step=10_000, parameters=parameters, checkpoint="train/t9999-0/c")
     for _ in range(attempts):
@@ -49,6 +50,21 @@ def test_names_and_values_as_long_as_they_may_be_fit_too() -> None:
         stage.status = bounded(stage.status)
         assert plan.status is None or size_of(plan.status) <= LIMIT
     assert stage.has(Condition.SUCCEEDED)
+
+
+def test_the_copy_of_a_class_is_never_cut() -> None:
+    """Without it nothing is proven once the class is gone; all else is said elsewhere too."""
+    role = "arn:aws:iam::111122223333:role/" + "r" * 500
+    export = "s3://bucket/" + "x" * 500
+    found = klass(
+        storage={"verifierRoleARN": role},
+        defaults={"checkpoints": {"export": {"uri": export}}, "storage": {"region": "r" * 32}},
+    )
+    wide = {f"p{i:02d}_{'x' * 59}": "v" * 1000 for i in range(64)}
+    stage = long_life(20, "m" * 1000, wide, found)
+    assert size_of(stage.status) <= LIMIT
+    assert stage.status.resolved.granted is not None
+    assert stage.status.resolved.granted.defaults["checkpoints"] == {"export": {"uri": export}}
 
 
 def test_what_fits_is_not_touched() -> None:

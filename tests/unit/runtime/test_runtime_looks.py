@@ -242,6 +242,7 @@ def klass(**storage: Any) -> ClassView:
         (sweep(), klass(allowedPrefixes=[]), "none of the prefixes"),
         (sweep(), klass(allowedPrefixes=["s3://bucket/tea"]), "none of the prefixes"),
         (sweep(f"s3://bucket/team/team-b/digits/{RUN}"), klass(), "not this sweep's run"),
+        (sweep(f"s3://bucket/team/other-team-a/digits/{RUN}"), klass(), "not this sweep's run"),
         (sweep(f"file:///team/team-a/digits/{RUN}"), klass(), "none of the prefixes"),
         (sweep("s3://bucket/../x"), klass(), "must not contain"),
         (sweep(storage={"endpointURL": "http://169.254.169.254"}), klass(), "endpoint"),

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.parts import FINALIZER, JOB, KEY, UID, Parts, finalizers
+from tests.unit.runtime.parts import FINALIZER, JOB, KEY, RUN_URI, UID, Parts, finalizers
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.contract import labels
 from trainsweep.core.decide import decide
 from trainsweep.core.draft import find_condition
 from trainsweep.core.model import Observed, Plan, RayJobView, Unreadable
 from trainsweep.render.rayjob import rayjob_name
+from trainsweep.runtime.access import Access, access_of
 from trainsweep.runtime.keys import SweepKey
 from trainsweep.runtime.kube import (
     EVENT,
@@ -263,6 +264,32 @@ async def test_classes_are_listed_again_after_an_event_only() -> None:
     parts.kube.fault = lambda verb, kind, name: Unavailable("503") if kind == SWEEP_CLASS else None
     with pytest.raises(Unavailable):
         await parts.observer.observe(KEY)
+
+
+async def test_of_a_class_that_is_gone_the_copy_serves_and_of_one_that_cannot_be_read_nothing() -> None:
+    parts = Parts()
+    granted = {"allowedPrefixes": ["s3://bucket/team"], "defaults": {"checkpoints": {"require": "AllReported"}}}
+    status = {"resolved": {"className": "standard", "classUid": "u", "granted": granted}}
+    parts.sweep(attempt=1, status=status)
+    before = await parts.observed()
+    assert (before.class_error, getattr(before.sweep_class, "uid", "")) == ("", "uid-1")  # one that exists wins
+    parts.kube.fault = lambda verb, kind, name: Denied("no") if kind is SWEEP_CLASS else None
+    parts.classes.stale()
+    assert (await parts.observed()).sweep_class is None
+    parts.kube.fault = None
+    del parts.kube.objects["trainsweepclasses", "", "standard"]
+    parts.classes.stale()
+    seen = await parts.observed()
+    assert "does not exist any more: create it again under that name" in seen.class_error
+    assert seen.sweep_class is not None
+    where = access_of(seen.sweep, seen.sweep_class)
+    assert isinstance(where, Access)
+    assert where.spec.checkpoints.require == "AllReported"
+    # A forged status gains nothing by it: the place must be the run's own, below the copied prefix.
+    for forged in ("s3://bucket/other/team-a/digits/x", RUN_URI.replace("digits", "others")):
+        parts.sweep(attempt=1, status={**status, "runURI": forged})
+        seen = await parts.observed()
+        assert isinstance(access_of(seen.sweep, seen.sweep_class), Unreadable)
 
 
 async def test_the_resync_adds_what_is_active_and_what_has_vanished() -> None:
