@@ -1,15 +1,18 @@
 """`make simulate`: many schedules on every core, counted; fails on a violation and where a count is under its bound.
 
-`SEEDS=n` sets how many, `SEED=k` runs one and prints its life, `FROM=k` starts at a seed instead of a fresh one. A whole
-run that holds is written into docs/reliability/simulation.md.
+`SEEDS=n` sets how many, `SEED=k` runs one and prints its life, `FROM=k` starts at a seed instead of a fresh one: such a run,
+where it was ended before its end, goes on with the next call, as long as the code is the same. A whole run that holds is
+written into docs/reliability/simulation.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import os
+import pickle
 import random
 import statistics
 import time
@@ -17,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tests.simulation import section
 from tests.simulation.faults import CELLS
@@ -26,6 +30,9 @@ from tests.simulation.schedule import Schedule, draw
 from tests.simulation.shrink import shrunk
 from trainsweep.core.ends import RULES
 
+ROOT = Path(__file__).resolve().parents[2]
+CODE = ("operator/trainsweep", "tests/simulation")
+CACHE = Path(os.environ.get("TRAINSWEEP_CACHE") or Path.home() / ".cache" / "trainsweep") / "simulate"
 CHUNK = 50
 JUDGED = 10_000
 """From so many schedules on the counts are held against their bounds."""
@@ -43,41 +50,63 @@ class Part:
     tally: Tally
     failed: list[tuple[int, str, str]]
     """Seed, what failed, and the whole text."""
+    seconds: float = 0.0
+    """Processor time."""
+
+
+def sources() -> str:
+    """Names the code as it is now."""
+    digest = hashlib.sha256()
+    for place in CODE:
+        for file in sorted((ROOT / place).rglob("*.py")):
+            digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def chunk(seeds: Sequence[int]) -> Part:
     """Runs some seeds."""
     logging.disable(logging.CRITICAL)
-    part = Part(Tally(), [])
+    part, began = Part(Tally(), []), time.process_time()
     for seed in seeds:
         try:
             part.tally.add(simulate(draw(seed))[0])
         except Failed as failed:
             part.failed.append((seed, failed.what, str(failed)))
+    part.seconds = time.process_time() - began
+    return part
+
+
+def remembered(seeds: Sequence[int], folder: Path) -> Part:
+    """As `chunk`, but what an earlier call has run is not run again."""
+    file = folder / f"{seeds[0]}-{len(seeds)}.pickle"
+    if file.exists():
+        found: Part = pickle.loads(file.read_bytes())  # noqa: S301  # ours, of the same code
+        return found
+    part = chunk(seeds)
+    new = file.with_suffix(".new")
+    new.write_bytes(pickle.dumps(part))
+    new.rename(file)
     return part
 
 
 def run(seeds: Sequence[int], workers: int) -> Part:
     """Runs all seeds, with a line of progress now and then."""
     whole, began, told = Part(Tally(), []), time.monotonic(), 0.0
+    folder = CACHE / sources()
+    folder.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(workers) as pool:
-        jobs = [pool.submit(chunk, seeds[i : i + CHUNK]) for i in range(0, len(seeds), CHUNK)]
+        jobs = [pool.submit(remembered, seeds[i : i + CHUNK], folder) for i in range(0, len(seeds), CHUNK)]
         for job in as_completed(jobs):
             part = job.result()
             whole.tally.add(part.tally)
             whole.failed += part.failed
+            whole.seconds += part.seconds
             for seed, what, _ in part.failed:
                 print(f"seed {seed}: {what}", flush=True)
             if time.monotonic() - told > 30:
                 told = time.monotonic()
                 print(f"{whole.tally.lives:>6} of {len(seeds)}, {told - began:.0f} s", flush=True)
     return whole
-
-
-def cpu_minutes() -> float:
-    """Processor time of this process and of those that it waited for."""
-    used = os.times()
-    return (used.user + used.system + used.children_user + used.children_system) / 60
 
 
 def judge(tally: Tally) -> list[str]:
@@ -161,13 +190,13 @@ def main() -> int:
         except Failed as failed:
             bad.append(f"kept schedule fails again ({item.found}): {failed.what}")
     whole = run(range(args.first, args.first + args.seeds), args.workers)
-    minutes, cpu = (time.monotonic() - began) / 60, cpu_minutes()
+    minutes, cpu = (time.monotonic() - began) / 60, whole.seconds / 60
     for number, (seed, what, text) in enumerate(sorted(whole.failed)):
         bad.append(f"seed {seed}: {what}")
         if number < SHRINK:
             small = shrunk(draw(seed))
             print(f"\n{text}\n\nSHRUNK\n{small}\n\n{line_of('WHAT IT FOUND', small)}\n")
-    counts = table(whole.tally, f"{minutes:.1f} min ({cpu:.1f} of processor time)") if whole.tally.lives else ""
+    counts = table(whole.tally, f"{cpu:.1f} min of processor time") if whole.tally.lives else ""
     print(counts)
     if args.seeds >= JUDGED:
         bad += judge(whole.tally)
@@ -176,6 +205,7 @@ def main() -> int:
         if not bad:
             when = f"{datetime.now(UTC):%Y-%m-%d}, `make simulate FROM={args.first}`: violations 0 in {counts}"
             section.write("make simulate", when)
+    print(f"this call took {minutes:.1f} min")
     for line in bad:
         print(f"FAILED: {line}")
     print(f"violations {len(whole.failed)} in {args.seeds} schedules from seed {args.first}")
