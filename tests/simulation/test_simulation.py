@@ -16,7 +16,7 @@ from tests.simulation.life import Failed, simulate
 from tests.simulation.schedule import Schedule, draw
 from tests.simulation.shrink import failure, shrunk, smallest
 
-SEEDS = int(os.environ.get("SEEDS") or "300")
+SEEDS = int(os.environ.get("SEEDS") or "250")
 BATCH = 25
 FIRST = int(os.environ.get("FROM") or random.SystemRandom().randrange(10**9))
 
