@@ -65,8 +65,9 @@ bench-search: venv ## search through our proposals against Optuna itself: equal 
 	$(PY) -m bench.search
 
 .PHONY: test-restore
-test-restore: venv ## twelve kills of one sweep, restored each time
+test-restore: venv ## twelve kills of one sweep, restored each time; lost nodes, damaged and wrong uploads
 	$(PY) -m tests.restore.run
+	$(PY) -m pytest tests/restore -q --durations=0
 
 .PHONY: simulate
 simulate: venv ## ten thousand lives of a sweep among faults (SEEDS=n, SEED=k tells one, FROM=k)

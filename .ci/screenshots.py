@@ -34,6 +34,8 @@ def train() -> None:
         done = subprocess.run(
             [*command, "--storage", folder, "--cpus", "4", "-o", "json"], stdout=subprocess.PIPE, check=False, cwd=ROOT
         )
+        if done.returncode:
+            raise SystemExit(f"the sweep of the pictures did not end well: {done.stdout.decode()[-2000:]}")
         run = Path(json.loads(done.stdout)["run"].removeprefix("file://"))
         keep(run)
 

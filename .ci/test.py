@@ -61,7 +61,8 @@ def layers() -> list[Layer]:
         Layer("devcluster", pytest("tests/integration/test_devcluster.py"), 1),
         Layer("api", pytest("tests/integration/api", "tests/integration/store"), 1),
         Layer("operator", pytest("tests/integration/operator"), 4),
-        Layer("local", pytest("tests/local"), 6),
+        # Two at a time: half of a trial's time is waiting. Each process has a Ray of its own.
+        Layer("local", pytest("-n", "2", "--dist", "loadfile", "tests/local"), 6),
         Layer("e2e", pytest("tests/e2e"), 22),
     ]
 

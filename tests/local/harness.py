@@ -22,6 +22,8 @@ from trainsweep.contract.canonical import run_name
 from trainsweep.contract.documents import Control, Outcome, Progress, Receipt, StopRequest, SweepFile, Verdict
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 1200.0
+"""Seconds that a test waits where no behaviour is judged by it: a busy machine needs minutes for seconds of work."""
 UID = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
@@ -113,7 +115,7 @@ class Run:
         data = self.get(layout.PROGRESS)
         return None if data is None else Progress.model_validate_json(data)
 
-    def wait_for(self, what, seconds: float = 500):
+    def wait_for(self, what, seconds: float = PATIENCE):
         """Polls until `what(progress)` holds for this attempt; the log is shown where the driver ends first."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -125,7 +127,7 @@ class Run:
             time.sleep(0.2)
         raise AssertionError(f"not within {seconds} s: {self.progress()}\n{self.text()[-6000:]}")
 
-    def receipt(self, seconds: float = 500) -> tuple[Receipt, str]:
+    def receipt(self, seconds: float = PATIENCE) -> tuple[Receipt, str]:
         """Waits for the next receipt that asks for a verdict: the document and its digest."""
         answered = self.control.verdict.receipt_digest if self.control.verdict else None
         progress = self.wait_for(lambda p: p.receipt_digest and p.receipt_digest != answered, seconds)
@@ -136,14 +138,14 @@ class Run:
     def answer(self, digest: str, result: str = "Persisted", missing=()) -> None:
         self.write_control(verdict=Verdict(receipt_digest=digest, result=result, missing=list(missing)))
 
-    def exit_code(self, seconds: float = 120) -> int:
+    def exit_code(self, seconds: float = PATIENCE) -> int:
         """Waits for the driver's end, without a look into the store."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the driver does not end:\n{self.text()[-6000:]}") from None
 
-    def end(self, seconds: float = 120) -> dict:
+    def end(self, seconds: float = PATIENCE) -> dict:
         """Waits for the driver's end; its end.json with the exit code that was really seen."""
         code = self.exit_code(seconds)
         data = self.get(layout.attempt_key(self.attempt_id, layout.END))

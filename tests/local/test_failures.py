@@ -5,7 +5,7 @@ import pytest
 from tests.local.harness import ROOT, Run, example
 from trainsweep.contract.documents import EXIT_PERMANENT
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(3600)]
 
 LOOPS = ROOT / "tests" / "local" / "loops"
 
@@ -18,7 +18,8 @@ def spec_of(**training):
 
 def test_C8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
     spec = spec_of(entrypoint="odd:train_loop")
-    kinds = ["plain", "missing", "near", "nan", "inf", "text", "array", "raises", "silent"]
+    # One of each way that a failure takes; what else a report may hold is `test_a_report_that_cannot_be_used_is_named`.
+    kinds = ["plain", "near", "nan", "array", "raises", "silent"]
     spec["search"]["parameters"] = [{"name": "how", "categorical": {"values": kinds}}]
     spec["failurePolicy"] = {"trialRetries": 0, "workerRestarts": 0}
     run = Run(tmp_path, spec, LOOPS, name="odd")
@@ -27,15 +28,12 @@ def test_C8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
         receipt, digest = run.receipt()
         errors = {t["parameters"]["how"]: t["error"] for t in run.trials() if t["state"] == "Failed"}
         assert set(errors) == set(kinds) - {"plain"}
-        assert "reported: epoch, 'val_loss '; expected: loss" in errors["missing"]
         assert "reported: Loss, epoch; expected: loss (is Loss meant?)" in errors["near"]
-        assert "reported: loss = -inf; expected: a finite number" in errors["inf"]
         assert "reported: loss = 'a ndarray of shape (2,)'; expected: a finite number" in errors["array"]
         assert "reported: loss = nan; expected: a finite number" in errors["nan"]
-        assert "reported: loss = '0.3'; expected: a finite number" in errors["text"]
         assert "the data is not there" in errors["raises"]
         assert "without a report; expected: loss" in errors["silent"]
-        assert (receipt.trials.succeeded, receipt.trials.failed) == (1, 8)
+        assert (receipt.trials.succeeded, receipt.trials.failed) == (1, 5)
         # Without a manifest and without an epoch: listed from its bytes, counted by its reports.
         (owed,) = receipt.owed
         assert (owed.step, owed.value) == (2, 0.25)
@@ -44,28 +42,7 @@ def test_C8_a_bad_report_fails_its_trial_and_not_the_sweep(tmp_path, cluster):
         run.answer(digest)
         end = run.end()
         assert (end["seen"], end["outcome"]) == (0, "Completed")
-        assert "8 of 9 trials failed" in end["message"]
-    finally:
-        run.kill()
-
-
-def test_b3_an_upload_of_the_user_s_own_that_is_wrong_is_named_and_never_verified(tmp_path, cluster):
-    spec = spec_of(entrypoint="odd:train_loop")
-    kinds = ["returns-none", "elsewhere", "short"]
-    spec["search"]["parameters"] = [{"name": "how", "categorical": {"values": kinds}}]
-    spec["failurePolicy"] = {"trialRetries": 0, "workerRestarts": 0}
-    run = Run(tmp_path, spec, LOOPS, name="odd")
-    try:
-        run.start(cluster=cluster)
-        end = run.end(500)
-        errors = {t["parameters"]["how"]: t["error"] for t in run.trials() if t["state"] == "Failed"}
-        assert "must return a `ray.train.Checkpoint`" in errors["returns-none"]
-        assert errors["elsewhere"]
-        # The third was committed one file short: found in the driver's own look, nothing could mend it, never verified.
-        assert (end["outcome"], end["reason"], end["verified"]) == ("Failed", "CheckpointsLost", False), run.text()[
-            -3000:
-        ]
-        assert "b.bin (Absent)" in end["message"]
+        assert "5 of 6 trials failed" in end["message"]
     finally:
         run.kill()
 
@@ -80,7 +57,7 @@ def test_b3_an_upload_of_the_user_s_own_that_is_wrong_is_named_and_never_verifie
 def test_a_wrong_entrypoint_is_permanent_and_named(tmp_path, training, text):
     run = Run(tmp_path, spec_of(**training), ROOT / "examples" / "tiny")
     run.start()
-    end = run.end(300)
+    end = run.end()
     assert (end["seen"], end["reason"]) == (EXIT_PERMANENT, "BadEntrypoint"), run.text()
     assert text in end["message"]
     assert text in run.text().strip().splitlines()[-1]
@@ -95,7 +72,7 @@ def test_a_missing_bucket_is_permanent_and_named_in_the_last_line(tmp_path):
         run.store = {"uri": run.uri, "endpointURL": f"http://127.0.0.1:{port}"}
         run.env = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
         run.start()
-        assert run.exit_code(300) == EXIT_PERMANENT  # there is no bucket to read an end.json from
+        assert run.exit_code() == EXIT_PERMANENT  # there is no bucket to read an end.json from
         last = run.text().strip().splitlines()[-1]
         assert "StorageDenied" in last
         assert "bucket nowhere does not exist" in last

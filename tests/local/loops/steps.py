@@ -18,7 +18,7 @@ def train_loop(config):
             state["x"] += config["rate"] * (3.0 - state["x"])
             state["batch"] += 1
             step = (epoch - 1) * config["batches"] + state["batch"]
-            if trainjobs.safe_point(every_seconds=1.0, state=state, step=step):
+            if trainjobs.safe_point(every_seconds=4.0, state=state, step=step):
                 return
         state["batch"] = 0
         loss = abs(3.0 - state["x"])

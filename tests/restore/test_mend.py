@@ -7,7 +7,7 @@ import pytest
 from tests.local.harness import ROOT, Run, example
 from trainsweep.contract.documents import EXIT_NOT_VERIFIED, MissingFile
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
