@@ -193,7 +193,7 @@ def _suspension(rng: random.Random, out: Schedule) -> None:
 
 
 SCENES: dict[str, Scene] = {
-    "backstop": Scene(_backstop, weight=2),
+    "backstop": Scene(_backstop, weight=3),
     "image without driver": Scene(_image_without_driver),
     "bad image": Scene(_bad_image),
     "store fails the driver": Scene(_store_fails_the_driver),
@@ -215,6 +215,6 @@ SCENES: dict[str, Scene] = {
     "hang": Scene(_hang, weight=3),
     "silent permanent": Scene(_silent_permanent, weight=2),
     "lost": Scene(_lost),
-    "silent lost": Scene(_silent_lost),
+    "silent lost": Scene(_silent_lost, weight=2),
     "suspension": Scene(_suspension),
 }

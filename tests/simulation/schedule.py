@@ -111,7 +111,7 @@ def _aim(rng: random.Random, out: Schedule) -> None:
     """Faults at calls of apply(), each as likely as the other; what makes a rare call be made is added."""
     for _ in range(rng.choice((2, 3, 4))):
         io, fault = rng.choice(CELLS)
-        if fault == ERROR and rng.random() < 0.3:
+        if fault == ERROR and rng.random() < 0.2:
             fault = LATE
         often = 6 if io in ("put trainsweeps/status", "create events") else 2
         out.aimed.append(Aimed(io, rng.randint(1, often), fault))
