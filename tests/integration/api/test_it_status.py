@@ -40,6 +40,8 @@ def full(schema: dict[str, Any], key: str = "") -> Any:
         return schema["enum"][-1]
     kind = schema["type"]
     if kind == "object":
+        if schema.get("x-kubernetes-preserve-unknown-fields"):
+            return {"whatever": {"is": ["kept", 1]}}
         if "additionalProperties" in schema:
             return {"lr": full(schema["additionalProperties"])}
         return {name: full(child, name) for name, child in schema["properties"].items()}
