@@ -99,7 +99,13 @@ def test_ctrl_c_ends_well_and_the_same_command_goes_on_to_the_proof(tmp_path):
     log = (attempt / "driver.log").read_text()
     assert f"t0000 epoch {stopped['step'] + 1}:" in log
     assert f"t0000 epoch {stopped['step']}:" not in log, "what was committed is not trained again"
-    assert {p.name for p in attempt.iterdir()} == {"start.json", "receipt.json", "end.json", "driver.log"}
+    assert {p.name for p in attempt.iterdir()} == {
+        "start.json",
+        "receipt.json",
+        "end.json",
+        "driver.log",
+        "export.json",
+    }
     assert command.trial()["state"] == "Succeeded"
     assert Progress.model_validate_json((root / layout.PROGRESS).read_bytes()).phase == "Ended"
     receipt = Receipt.model_validate_json((root / layout.RECEIPT).read_bytes())
