@@ -39,7 +39,7 @@ def test_digits_is_trained_proven_and_released(lab: Lab) -> None:
     released = lab.released("digits")
     assert lab.items("pods", "digits") == []
     assert lab.items("trainsweepholds", "digits") == []
-    assert "finalizers" not in released.body["metadata"]
+    lab.wait("digits", "its finalizer to go", lambda s: "finalizers" not in s.body["metadata"])
     attempt = released.status["attempts"][-1]
     verified, gone = seconds(proven.status["checkpoints"]["verifiedAt"]), seconds(attempt["goneAt"])
     assert verified is not None

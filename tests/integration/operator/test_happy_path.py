@@ -33,6 +33,6 @@ def test_a_sweep_succeeds_is_verified_while_it_runs_and_then_released(world: Wor
     assert status["checkpoints"]["receiptDigest"] == run.receipts[0]
     assert world.pods(body) == []
     assert world.holds(body) == []
-    assert "finalizers" not in world.sweep(body)["metadata"]
+    world.until(lambda: "finalizers" not in world.sweep(body)["metadata"], "finalizer gone")
     (job,) = world.rayjobs(body)
     assert job["status"]["jobStatus"] == "SUCCEEDED"

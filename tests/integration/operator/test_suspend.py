@@ -13,8 +13,14 @@ from trainsweep.core.model import FINALIZER
 
 
 def suspended(world: World, body: dict) -> dict:
-    """Waits until the sweep rests."""
-    world.until(lambda: condition(world.sweep(body), "Suspended").get("status") == "True", "the sweep is suspended")
+    """Waits until the sweep rests: the status is written first, then the finalizer is taken away."""
+
+    def rests() -> bool:
+        found = world.sweep(body)
+        held = FINALIZER in (found["metadata"].get("finalizers") or ())
+        return condition(found, "Suspended").get("status") == "True" and not held
+
+    world.until(rests, "the sweep is suspended, without a finalizer")
     return world.sweep(body)
 
 
@@ -29,7 +35,6 @@ def test_a_running_sweep_is_settled_released_and_goes_on_without_a_retry(world: 
     assert condition(found, "Succeeded")["status"] == "Unknown"
     assert condition(found, "CheckpointsVerified")["reason"] == "Verified"
     assert condition(found, "Reconciling") == {}
-    assert FINALIZER not in (found["metadata"].get("finalizers") or ())
     assert world.holds(body) == []
     assert world.pods(body) == []
     world.patch(body, {"spec": {"suspend": None}})
