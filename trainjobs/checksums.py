@@ -15,7 +15,7 @@ from typing import Any
 from trainsweep.contract.documents import Checksum
 
 try:
-    from awscrt import checksums as _crt  # type: ignore[import-not-found,unused-ignore]
+    from awscrt import checksums as _crt  # type: ignore[import-not-found,unused-ignore]  # an extra
 except ImportError:  # optional
     _crt = None
 

@@ -1,10 +1,9 @@
 """On S3: the second look finds a damaged checkpoint, the driver mends it, and says so where it cannot."""
 
-import os
-
 import pytest
 
 from tests.local.harness import ROOT, Run, example
+from tests.moto_server import s3_endpoint
 from trainsweep.contract.documents import EXIT_NOT_VERIFIED, MissingFile
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(3600)]
@@ -12,20 +11,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(3600)]
 
 @pytest.fixture(scope="module")
 def endpoint():
-    import boto3
-
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)  # an extra; CI has it and fails on a skip
-    server.start()
-    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
-    before = {k: os.environ.get(k) for k in keys}
-    os.environ.update(keys)
-    _, port = server.get_host_and_port()
-    url = f"http://127.0.0.1:{port}"
-    boto3.client("s3", endpoint_url=url).create_bucket(Bucket="data")
-    yield url
-    server.stop()
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.update({name: value})
+    with s3_endpoint() as url:
+        yield url
 
 
 def test_a_file_of_other_bytes_is_mended_once_and_then_given_up(tmp_path, endpoint, cluster):

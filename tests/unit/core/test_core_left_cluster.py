@@ -256,7 +256,7 @@ def test_a_ray_job_of_somebody_else_under_the_name_changes_nothing() -> None:
 
 def test_its_deletion_settles_too_when_the_name_is_taken() -> None:
     stage = left()
-    stage.job = replace(Stage().launched().job, uid="theirs", sweep_uid="")  # type: ignore[type-var]
+    stage.job = replace(Stage().launched().job, uid="theirs", sweep_uid="")  # type: ignore[type-var]  # a RayJobView: it was launched
     stage.deleted_at = stage.now
     plan = stage.decide(5)
     assert stage.attempt.settled_at is None

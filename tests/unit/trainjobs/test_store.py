@@ -1,10 +1,9 @@
 """Both stores behave alike; what S3 refuses is said in words that name the cure."""
 
-import os
-
 import boto3
 import pytest
 
+from tests.moto_server import s3_endpoint
 from trainjobs.filestore import FileStore
 from trainjobs.outcome import DriverError
 from trainjobs.patience import patiently
@@ -15,23 +14,11 @@ from trainsweep.contract.layout import parse_uri
 
 pytestmark = pytest.mark.slow
 
-server_module = pytest.importorskip("moto.server")  # an extra; CI has it and fails on a skip
-
 
 @pytest.fixture(scope="module")
 def endpoint():
-    server = server_module.ThreadedMotoServer(port=0)
-    server.start()
-    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
-    before = {k: os.environ.get(k) for k in keys}
-    os.environ.update(keys)
-    _, port = server.get_host_and_port()
-    url = f"http://127.0.0.1:{port}"
-    boto3.client("s3", endpoint_url=url).create_bucket(Bucket="data")
-    yield url
-    server.stop()
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.update({name: value})
+    with s3_endpoint() as url:
+        yield url
 
 
 @pytest.fixture(params=["file", "s3"])
