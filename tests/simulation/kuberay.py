@@ -276,7 +276,7 @@ class KubeRay:
         if self.world.now < self.world.bad_image_until:
             waiting = {"reason": "InvalidImageName", "message": "couldn't parse image name"}
             stuck = [{"name": "ray-head", "image": "??", "state": {"waiting": waiting}}]
-            self.server.patch_status(POD, name, {"containerStatuses": stuck})
+            self.server.patch_status(POD, name, {"containerStatuses": stuck, "startTime": to_text(self.world.now)})
             return
         if self.world.now < self.world.no_nodes_until:
             waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}

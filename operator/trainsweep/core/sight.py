@@ -13,9 +13,9 @@ from trainsweep.core.pending.record import image_not_found, never_starts
 from trainsweep.core.times import to_seconds
 
 NEVER_STARTS_AFTER = 60.0
-"""Seconds that a pod whose image can never be had is given, in case an image is being loaded right now."""
+"""Seconds on its node that a pod whose image can never be had is given, in case one is being loaded right now."""
 NOT_FOUND_AFTER = 600.0
-"""Seconds that an image is given which its registry does not have: a push may be under way."""
+"""Seconds on its node that a pod is given whose registry has no such image: a push may be under way."""
 _HEAD_GONE = ("Ray head pod not found", "Submitter completed but Ray job not found")
 """Begin KubeRay's messages of a job that it calls failed because its cluster is gone."""
 _INVENTED = "The RayJob submitter finished at"
@@ -146,10 +146,15 @@ def _head_lost(draft: Draft, cluster: ClusterView | None, pods: tuple[PodView, .
     return Cause.HEAD_LOST, f"The head pod was lost ({gone.exit_reason if gone else cluster.head_reason})."
 
 
+def _taken_before(draft: Draft, pods: tuple[PodView, ...], seconds: float) -> tuple[PodView, ...]:
+    """Pods that a node took so long ago: one whose node came late has the same time to be given its image."""
+    since = to_seconds(draft.status.attempts[-1].started_at) or draft.now
+    return tuple(p for p in pods if draft.now - (since if p.started_at is None else p.started_at) > seconds)
+
+
 def _never_starts(draft: Draft, pods: tuple[PodView, ...]) -> tuple[Cause, str] | None:
-    waited = draft.now - (to_seconds(draft.status.attempts[-1].started_at) or draft.now)
-    lost = never_starts(pods) if waited > NEVER_STARTS_AFTER else None
-    lost = lost or (image_not_found(pods) if waited > NOT_FOUND_AFTER else None)
+    lost = never_starts(_taken_before(draft, pods, NEVER_STARTS_AFTER))
+    lost = lost or image_not_found(_taken_before(draft, pods, NOT_FOUND_AFTER))
     if lost is None or draft.status.attempts[-1].first_report_at is not None:
         return None
     return Cause.CANNOT_START, f"{lost.problem_reason}: {lost.problem_message}"

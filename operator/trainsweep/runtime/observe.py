@@ -25,6 +25,7 @@ from trainsweep.core.model import (
     SweepView,
     Unreadable,
 )
+from trainsweep.core.pending.demand import demand_of
 from trainsweep.core.pending.situation import Situation
 from trainsweep.render.kuberay import KubeRay
 from trainsweep.render.rayjob import hold_name, rayjob_name
@@ -129,7 +130,7 @@ class Observer:
                     pods=pod_bodies if isinstance(pod_bodies, list) else (),
                     refusal=self._memory.refusals.get(key, ""),
                     store=_trouble(store),
-                    wanted_trials=access.spec.trials.max_concurrent if isinstance(access, Access) else 0,
+                    demand=demand_of(access.spec) if isinstance(access, Access) else None,
                 )
                 situation = await self._waiting.situation(sweep, bodies)
             if isinstance(pod_bodies, Unreadable):

@@ -16,8 +16,8 @@ from trainsweep.core.model import SweepView, Unreadable
 from trainsweep.core.pending.containers import CREATING, statuses
 from trainsweep.core.pending.node_supply import promised_claims
 from trainsweep.core.pending.placement import unplaced
+from trainsweep.core.pending.situation import Demand, Situation, deleting, is_head, phase
 from trainsweep.core.pending.situation import Object as Body
-from trainsweep.core.pending.situation import Situation, deleting, is_head, phase
 from trainsweep.runtime.kube import (
     EVENT,
     NODE_CLAIM,
@@ -52,7 +52,7 @@ class Bodies:
     pods: Sequence[Object] = ()
     refusal: str = ""
     store: str = ""
-    wanted_trials: int = 0
+    demand: Demand | None = None
 
 
 def since(pod: Body) -> float | None:
@@ -100,7 +100,7 @@ class Waiting:
             ray_cluster=bodies.ray_cluster,
             pods=tuple(bodies.pods),
             store=bodies.store,
-            wanted_trials=bodies.wanted_trials,
+            demand=bodies.demand,
         )
         work = self._work(seen)
         if not work:

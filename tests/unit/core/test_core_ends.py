@@ -329,6 +329,17 @@ def test_image_that_can_never_be_had_is_given_a_minute() -> None:
     assert stage.attempt.reason == "CannotStart"
 
 
+def test_pod_whose_node_came_late_is_given_its_minute_too() -> None:
+    stage = Stage().launched()
+    stage.decide(200)
+    lost = head(phase="Pending", problem_layer="Image", problem_reason="InvalidImageName", problem_message="a b")
+    stage.pods = (replace(lost, started_at=stage.now),)
+    stage.decide(30)
+    assert stage.attempt.ended_at is None
+    stage.decide(40)
+    assert stage.attempt.reason == "CannotStart"
+
+
 def test_image_that_its_registry_does_not_have_is_given_ten_minutes() -> None:
     stage = Stage(spec=spec(deadlines={"startupSeconds": 7200})).launched()
     words = "container ray-head, image registry.example/train:1: manifest unknown"

@@ -12,12 +12,12 @@ import yaml
 from trainsweep.api.pending import Layer
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.core.pending.chain import LOOKS, chain, lowest
-from trainsweep.core.pending.situation import Situation, State
+from trainsweep.core.pending.situation import Demand, Situation, State
 from trainsweep.core.times import to_seconds
 
 FOLDER = Path(__file__).parents[2] / "corpus" / "pending"
 FILES = sorted(FOLDER.glob("*.yaml"))
-KEYS = {"now", "status", "objects", "events", "refusal", "store", "autoscalerLog", "wantedTrials", "unread", "expect"}
+KEYS = {"now", "status", "objects", "events", "refusal", "store", "autoscalerLog", "demand", "unread", "expect"}
 
 
 def read(path: Path) -> tuple[Situation, dict[str, Any]]:
@@ -39,11 +39,15 @@ def read(path: Path) -> tuple[Situation, dict[str, Any]]:
         node_claims=tuple(kinds.pop("NodeClaim", [])),
         autoscaler_log=value.get("autoscalerLog", ""),
         store=value.get("store", ""),
-        wanted_trials=value.get("wantedTrials", 0),
+        demand=_demand(value["demand"]) if "demand" in value else None,
         unread=value.get("unread", {}),
     )
     assert not kinds, f"objects that nothing reads: {set(kinds)}"
     return seen, value["expect"]
+
+
+def _demand(value: dict[str, Any]) -> Demand:
+    return Demand(value["trials"], value["workers"], value["workersPerPod"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

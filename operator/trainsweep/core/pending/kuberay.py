@@ -37,9 +37,15 @@ def look(seen: Situation) -> Answer:
 
 
 def _at_maximum(seen: Situation) -> Finding | None:
-    """All pods that the groups may have are there, and yet fewer trials run than should."""
-    trials = seen.status.trials
-    if not seen.wanted_trials or not trials.running or trials.running >= min(seen.wanted_trials, _left(seen)):
+    """All pods that the groups may have run, and they hold fewer trials than should run.
+
+    That fewer run alone says nothing: between two trials one always does.
+    """
+    trials, demand = seen.status.trials, seen.demand
+    if demand is None or not trials.running:
+        return None
+    wanted = min(demand.trials, trials.running + trials.pending)
+    if trials.running >= wanted:
         return None
     pods = [p for p in live(seen.pods) if not is_head(p)]
     if not pods or any(phase(p) != "Running" for p in pods):
@@ -48,13 +54,10 @@ def _at_maximum(seen: Situation) -> Finding | None:
     most = [(text(g.get("groupName"), 63), whole(g.get("maxReplicas")) or 0) for g in groups]
     if not most or len(pods) < sum(n for _, n in most):
         return None
+    if sum(n * demand.workers_per_pod.get(name, 0) for name, n in most) >= wanted * demand.workers:
+        return None
     names = ", ".join(f"{name} has {n} of {n}" for name, n in most)
-    words = f"{trials.running} of {min(seen.wanted_trials, _left(seen))} trials run: group {names} pods"
+    words = f"{trials.running} of {wanted} trials run: group {names} pods"
     return Finding(
         Layer.KUBERAY, Why.GROUP_AT_MAXIMUM, words, "raise maxReplicas, or the class's limits.gpus that cuts it", True
     )
-
-
-def _left(seen: Situation) -> int:
-    trials = seen.status.trials
-    return trials.running + trials.pending

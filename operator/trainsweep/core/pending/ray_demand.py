@@ -45,6 +45,8 @@ def _no_trial(seen: Situation, running: int) -> Finding | None:
     ready = seconds(attempt.ready_at) if attempt else None
     if ready is None or seen.now - ready < QUIET_AFTER:
         return None
+    if attempt is not None and attempt.first_report_at is not None:
+        return None  # trials have run here: it is between two of them
     groups = items(mapping(mapping(seen.ray_cluster).get("spec")).get("workerGroupSpecs"))
     most = sum(whole(g.get("maxReplicas")) or 0 for g in groups)
     words = f"the head has been ready for {int(seen.now - ready)} s, {running} of at most {most} worker pods run, no trial does"

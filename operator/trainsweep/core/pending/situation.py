@@ -16,6 +16,18 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Demand:
+    """What a sweep's trials take when as many run as may."""
+
+    trials: int
+    """Trials that should run at the same time."""
+    workers: int
+    """Training workers of one trial."""
+    workers_per_pod: Mapping[str, int]
+    """Whole training workers that a pod holds, by worker group."""
+
+
+@dataclass(frozen=True)
 class Situation:
     """Objects as the API server gives them; nothing of it is trusted to be well-formed."""
 
@@ -39,8 +51,8 @@ class Situation:
     """Tail of the log of Ray's autoscaler, where it was read."""
     store: str = ""
     """Why the run's store cannot be used, "" where it can or was not asked."""
-    wanted_trials: int = 0
-    """Trials that should run at the same time, 0 where that is not known."""
+    demand: Demand | None = None
+    """None where the sweep's class is not known."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """Kind to why it could not be read, such as `Workload: no right to list it`."""
 

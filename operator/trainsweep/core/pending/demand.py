@@ -1,0 +1,18 @@
+"""What a sweep's trials ask of its worker groups."""
+
+from __future__ import annotations
+
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.core.pending.situation import Demand
+from trainsweep.plan.quantity import QuantityError
+from trainsweep.plan.shapes import shapes
+
+
+def demand_of(spec: TrainSweepSpec) -> Demand | None:
+    """The demand of a resolved spec; None where a quantity in it is none, which is refused elsewhere."""
+    try:
+        groups, _, _ = shapes(spec)
+    except QuantityError:
+        return None
+    per_pod = {shape.name: shape.workers_per_pod for shape in groups}
+    return Demand(spec.trials.max_concurrent, spec.training.workers.most, per_pod)
