@@ -169,7 +169,7 @@ def _edit(world: World) -> None:
             {"budget": {"cpuHours": world.rng.choice((None, 0.05, 0.5))}},
         )
     )
-    hangs = any(d.alive and d.how.hang_at is not None for d in world.drivers)
+    hangs = any(d.alive and (d.how.hang_at, d.how.stall_at) != (None, None) for d in world.drivers)
     if not (hangs and None in change.get("deadlines", {}).values()):
         _patch_spec(world, change)
 
