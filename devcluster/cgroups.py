@@ -1,6 +1,7 @@
 """The control group above all pods of an instance, in every hierarchy the machine has (v1, v2 or both)."""
 
 import contextlib
+import os
 import time
 from pathlib import Path
 
@@ -65,10 +66,15 @@ def members(name: str) -> set[int]:
     """Processes in the group and below, in any hierarchy."""
     found: set[int] = set()
     for root in roots():
-        for file in (root / name).rglob("cgroup.procs"):
+        for folder in _below(root / name):
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in file.read_text().split() if line != "0")
+                found.update(int(line) for line in (folder / "cgroup.procs").read_text().split() if line != "0")
     return found
+
+
+def _below(top: Path) -> list[Path]:
+    """A group and all groups in it; those that go while they are read are left out."""
+    return [Path(folder) for folder, _, _ in os.walk(top)]
 
 
 def remove(name: str) -> None:
@@ -81,11 +87,9 @@ def remove(name: str) -> None:
     while True:
         left = [root / name for root in roots() if (root / name).exists()]
         for top in left:
-            for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
+            for folder in sorted(_below(top), reverse=True):
                 with contextlib.suppress(OSError):
                     folder.rmdir()
-            with contextlib.suppress(OSError):
-                top.rmdir()
         left = [top for top in left if top.exists()]
         if not left:
             return

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from devcluster import system
 from devcluster.archive import write_image
+from devcluster.buildkey import build_key
 from devcluster.errors import DevClusterError
 from devcluster.golang import need_disk
 from devcluster.instance import Instance
@@ -23,6 +24,8 @@ PAUSE_TAG = "localhost/devcluster-pause:1"
 _SUITE = "bookworm"
 # procps and wget: KubeRay's probes before 1.6 call them; bash is in every minbase.
 _PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,procps,wget"
+_KEPT = 2
+"""Archives of one tag that stay: of this checkout, and of one beside it."""
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
@@ -164,7 +167,7 @@ def _buildah() -> tuple[str | Path, ...]:
 
 
 def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[str, str], context: Path) -> Path:
-    """Build an image from a Dockerfile and return it as an archive; its layers are cached.
+    """Build an image from a Dockerfile and return it as an archive; one of the same inputs is taken as it is.
 
     Where this machine reaches packages through a proxy with an authority of its own, the machine's bundle is mounted
     over the image's during the build (``SSL_CERT_FILE``), and ``PIP_CERT`` is given as a build argument; neither stays.
@@ -174,8 +177,11 @@ def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[st
     """
     system.require_root("building an image")
     safe = "".join(letter if letter.isalnum() else "-" for letter in tag)
-    archive = _folder() / f"built-{safe}.tar"
+    archive = _folder() / f"built-{safe}-{build_key(dockerfile, target, base().tag, build_args, context)}.tar"
     with locked(cache_dir() / "locks" / "buildah.lock", "building images"):
+        if archive.exists():
+            archive.touch()
+            return archive
         need_disk(cache_dir())
         _ensure_base_in_buildah()
         argv = [*_buildah(), "bud", "--isolation", "chroot", "--layers", "--pull-never", "--format", "docker"]
@@ -195,12 +201,19 @@ def build(dockerfile: Path, target: str | None, tag: str, build_args: Mapping[st
             fresh.unlink(missing_ok=True)
             run([*_buildah(), "push", tag, f"docker-archive:{fresh}:{tag}"])
             fresh.rename(archive)
+        by_age = sorted(_folder().glob(f"built-{safe}-*.tar"), key=lambda file: file.stat().st_mtime)
+        for older in by_age[:-_KEPT]:
+            older.unlink()
     return archive
 
 
-def digest(tag: str) -> str:
-    """Id of an image that was built here."""
-    return run([*_buildah(), "images", "--quiet", "--no-trunc", tag]).strip()
+def digest(instance: Instance, tag: str) -> str:
+    """Digest of an image as it is on the node."""
+    lines = run([*ctr(instance), "images", "ls", f"name=={tag}"]).splitlines()
+    found = [word for line in lines for word in line.split() if word.startswith("sha256:")]
+    if not found:
+        raise DevClusterError(f"{tag} is not on the node: build or load it first.")
+    return found[0]
 
 
 def _ensure_base_in_buildah() -> None:

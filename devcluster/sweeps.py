@@ -147,7 +147,7 @@ def install(
         "extraEnvFrom": [{"secretRef": {"name": SECRET}}],
         "extraEnv": [{"name": k, "value": v} for k, v in (operator_env or {}).items()],
         # The tag stays while the code changes: the annotation makes the Deployment take the new image.
-        "podAnnotations": {"devcluster/image": images.digest(image)},
+        "podAnnotations": {"devcluster/image": images.digest(cluster.instance, image)},
     }
     with step("operator", "15 s"):
         run(
