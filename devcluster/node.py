@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster import cgroups, cleanup, images, network, programs, system
 from devcluster.instance import Instance
 from devcluster.procs import Processes
-from devcluster.shell import succeeds
+from devcluster.shell import run, succeeds
 from devcluster.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -158,7 +158,21 @@ def _start_kubelet(instance: Instance, processes: Processes) -> None:
     ]
     argv += [f"--cert-dir={instance.state / 'kubelet-pki'}", f"--hostname-override={instance.node_name}"]
     argv += [f"--node-ip={instance.node_ip}"]
+    _share(instance.state / "kubelet")
     processes.start("kubelet", argv)
+
+
+def _share(folder: Path) -> None:
+    """A mount of its own that passes mounts on, as the kubelet wants its folder.
+
+    It makes one itself where there is none, while other parts of it already make files there; one of those then failed
+    with "invalid cross-device link", and the kubelet ended.
+    """
+    if str(folder) in cleanup.mounts_under(folder):
+        return
+    folder.mkdir(exist_ok=True)
+    run(["mount", "--bind", folder, folder])
+    run(["mount", "--make-rshared", folder])
 
 
 def _start_proxy(instance: Instance, processes: Processes) -> None:
