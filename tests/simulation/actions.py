@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.simulation.apiserver import merged
+from tests.simulation.driver import OWN_BEHAVIOUR
 from tests.simulation.faulty_kube import REFUSALS
 from tests.simulation.informer import WATCHED
 from tests.simulation.world import World
@@ -169,8 +170,9 @@ def _edit(world: World) -> None:
             {"budget": {"cpuHours": world.rng.choice((None, 0.05, 0.5))}},
         )
     )
-    hangs = any(d.alive and (d.how.hang_at, d.how.stall_at) != (None, None) for d in world.drivers)
-    if not (hangs and None in change.get("deadlines", {}).values()):
+    # A limit stays that may be all that ends a driver, of this attempt or of a later one.
+    needed = any(world.behave(number).endless for number in OWN_BEHAVIOUR)
+    if not (needed and None in change.get("deadlines", {}).values()):
         _patch_spec(world, change)
 
 

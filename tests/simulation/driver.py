@@ -83,6 +83,15 @@ class Behaviour:
     says: str = ""
     """What the end of its log says, which KubeRay copies."""
 
+    @property
+    def endless(self) -> bool:
+        """Whether only a limit of the sweep's ends it."""
+        return self.hang_at is not None or self.stall_at is not None
+
+
+OWN_BEHAVIOUR = range(1, 6)
+"""Attempts whose drivers may behave badly; all later ones do everything right."""
+
 
 @dataclass
 class Driver:

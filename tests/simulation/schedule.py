@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tests.simulation.actions import ACTIONS, CLUSTER, ENDINGS, OPERATOR, PEOPLE
-from tests.simulation.driver import Behaviour
+from tests.simulation.driver import OWN_BEHAVIOUR, Behaviour
 from tests.simulation.faults import (
     CELLS,
     CONFLICT,
@@ -83,7 +83,7 @@ def draw(seed: int) -> Schedule:
             slow=rng.choice((0.0, 0.05, 0.2)),
         )
     out = Schedule(seed, profile, spec, odds, rng.choice((0.0, 0.0, 0.3)), skew=rng.choice((0.0, 0.0, 40.0)))
-    out.behaviours = {n: _behaviour(rng, profile) for n in range(1, 6)}
+    out.behaviours = {n: _behaviour(rng, profile) for n in OWN_BEHAVIOUR}
     if profile == "operator":
         spec["deadlines"] = {"startupSeconds": 3600}  # an operator that is long away would overrun a short one
     else:
@@ -101,7 +101,7 @@ def draw(seed: int) -> Schedule:
         SCENES[out.scene].play(rng, out)
     _aim(rng, out)
     _strike(rng, out)
-    if any(b.hang_at is not None for b in out.behaviours.values()) and not BOUNDS & spec["deadlines"].keys():
+    if any(b.endless for b in out.behaviours.values()) and not BOUNDS & spec["deadlines"].keys():
         spec["deadlines"]["runSeconds"] = 300  # nothing else ends a driver that hangs
     out.actions.sort()
     return out
