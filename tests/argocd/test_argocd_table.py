@@ -181,15 +181,16 @@ def test_a_refused_change_is_said_at_the_sync_with_our_words(argo: Argo) -> None
     made["metadata"] |= {"name": app}
     argo.commit({f"{app}/sweep.yaml": [made]})
     argo.application(app, SPACE)
-    argo.wait(app, "Synced", lambda s: s.sync == "Synced", 90)
+    argo.wait(app, "a first sync", lambda s: (s.sync, s.phase) == ("Synced", "Succeeded"), 90)
     made["spec"]["trials"]["count"] += 1
     argo.commit({f"{app}/sweep.yaml": [made]})
     argo.refresh(app)
 
     def said() -> str:
         """What the sync says, also while Argo CD tries it again, five times by default."""
-        state = argo.get(app)["status"]["operationState"]
+        state = argo.get(app)["status"].get("operationState", {})
         return json.dumps(state.get("syncResult", {})) + state.get("message", "")
 
-    seen = argo.wait(app, "our words", lambda _: "spec.trials.count" in said(), 90)
+    words = "spec.trials: Forbidden: is immutable: create a sweep under another name"
+    seen = argo.wait(app, "our words", lambda _: words in said(), 90)
     assert seen[-1].sync == "OutOfSync", seen[-1]
