@@ -28,6 +28,17 @@ CLASS = "devcluster"
 RELEASE = "trainsweep"
 
 
+_PATIENCE = {
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "120",
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "300",
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300",
+    "RAY_agent_register_timeout_ms": "300000",
+    "RAY_worker_register_timeout_seconds": "300",
+}
+"""What starts in seconds on a node needs minutes on two cores that start other clusters: Ray's own 30 s for a part of its
+dashboard ended a head there, and with it an attempt."""
+
+
 @dataclass(frozen=True)
 class Images:
     """Tags of both images of a build."""
@@ -99,8 +110,8 @@ def default_class(cluster: Cluster, name: str = CLASS) -> dict[str, Any]:
                         "env": [
                             {"name": "PATH", "value": path},
                             {"name": "RAY_DISABLE_IMPORT_WARNING", "value": "1"},
-                            {"name": "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "value": "120"},
                             {"name": "OMP_NUM_THREADS", "value": "1"},
+                            *({"name": name, "value": value} for name, value in _PATIENCE.items()),
                         ],
                         "volumeMounts": env.volume_mounts(),
                         "resources": {"requests": {"cpu": cpu, "memory": memory}},

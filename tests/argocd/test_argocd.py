@@ -1,4 +1,7 @@
-"""Sweeps in Git under a real Argo CD: synced, shown, pruned, healed, acted on and made anew, without a fight."""
+"""Sweeps in Git under a real Argo CD: synced, shown, pruned, healed, acted on and made anew, without a fight.
+
+The longest come first: two at a time, they then end together.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from tests.argocd.argo import Seen, never_out_of_sync
 from tests.argocd.conftest import Pair
 from tests.e2e.lab import Lab, Sweep
 from tests.platform.conftest import ROOT
-from tests.together import concurrent
+from tests.together import concurrent, long
 
 SPACE = "default"
 SLOW = {"training": {"config": {"epochs": 60, "seconds": 1.5}}}
@@ -36,76 +39,6 @@ def tiny(name: str) -> list[dict[str, Any]]:
 
 def ended_well(seen: Seen) -> bool:
     return seen.health == "Healthy"
-
-
-@pytest.mark.parametrize("diff", ["client", "server"])
-@concurrent
-def test_sync_shows_progress_and_health_and_is_never_out_of_sync(pair: Pair, diff: str) -> None:
-    """Tracked by annotation, which is Argo CD's own default."""
-    _whole_lives(pair, "annotation", diff)
-
-
-def test_it_is_never_out_of_sync_either_where_argo_cd_tracks_by_label(pair: Pair) -> None:
-    """The tracking method is a setting of Argo CD as a whole."""
-    pair.argo.settings({"application.resourceTrackingMethod": "label"})
-    _whole_lives(pair, "label", "client", "server")
-
-
-def _whole_lives(pair: Pair, tracking: str, *diffs: str) -> None:
-    apps = {f"{diff}-{tracking}": diff == "server" for diff in diffs}
-    pair.argo.commit({f"{app}/sweep.yaml": [pair.lab.manifest(app, QUICK)] for app in apps})
-    for app, server_side in apps.items():
-        pair.argo.application(app, SPACE, server_side=server_side)
-    seen: dict[str, list[Seen]] = {app: [] for app in apps}
-    until = time.monotonic() + 600
-    while not all(looks and ended_well(looks[-1]) for looks in seen.values()):
-        assert time.monotonic() < until, {app: looks[-3:] for app, looks in seen.items()}
-        for app in apps:
-            seen[app].append(pair.argo.look(app))
-        time.sleep(1)
-    for app in apps:  # with what the operator wrote to it in a whole life, and looked at anew
-        pair.argo.refresh(app)
-        seen[app] += pair.argo.wait(app, "Synced after a refresh", lambda s: s.sync == "Synced", 150)
-    for app, looks in seen.items():
-        assert never_out_of_sync(looks), [(s.sync, s.health) for s in looks]
-        progressing = {s.message for s in looks if s.health == "Progressing"}
-        assert any("Starting" in message or "Waiting" in message for message in progressing), progressing
-        assert "Degraded" not in {s.health for s in looks}
-        assert looks[-1].message.startswith("Completed: best"), looks[-1]
-        assert len(pair.argo.get(app)["status"]["history"]) == 1, "one sync, and none to heal"
-        pair.argo.commit({f"{app}/sweep.yaml": None})
-
-
-@concurrent
-def test_the_example_tiny_from_git(pair: Pair) -> None:
-    pair.argo.commit({"tiny/all.yaml": tiny("tiny-in-git")})
-    pair.argo.application("tiny", SPACE, server_side=True)
-    seen = pair.argo.wait("tiny", "Healthy", ended_well, 600)
-    assert never_out_of_sync(seen)
-
-
-@concurrent
-def test_a_class_that_is_not_there_is_degraded_at_once(pair: Pair) -> None:
-    pair.argo.commit({"wrong/sweep.yaml": [pair.lab.manifest("wrong", {"className": "no-such-class"})]})
-    pair.argo.application("wrong", SPACE)
-    seen = pair.argo.wait("wrong", "Degraded", lambda s: s.health == "Degraded", 180)
-    assert seen[-1].message.startswith("ClassNotFound: "), seen[-1]
-
-
-@concurrent
-def test_a_failure_is_degraded_with_its_reason_and_nothing_is_offered(pair: Pair) -> None:
-    over = {
-        "training": {"config": {"epochs": 2, "seconds": 0.1, "fail": 1}},
-        "trials": {"maxConcurrent": 2, "maxFailed": 0},
-        "failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}},
-    }
-    pair.argo.commit({"fails/sweep.yaml": [pair.lab.manifest("fails", over)]})
-    pair.argo.application("fails", SPACE)
-    seen = pair.argo.wait("fails", "Degraded", lambda s: s.health == "Degraded", 480)
-    assert seen[-1].message.startswith("MaxFailedTrials: "), seen[-1]
-    assert never_out_of_sync(seen)
-    offered = pair.argo.actions("fails", SPACE, "fails")
-    assert offered == {"suspend": False, "resume": False, "retry": False}
 
 
 @concurrent
@@ -255,3 +188,74 @@ def test_deleting_an_application_in_mid_run_settles_first(pair: Pair) -> None:
         assert time.monotonic() < until, "the Application hangs"
         time.sleep(1)
     _nothing_left(lab, app)
+
+
+@pytest.mark.parametrize("diff", ["client", "server"])
+@concurrent
+def test_sync_shows_progress_and_health_and_is_never_out_of_sync(pair: Pair, diff: str) -> None:
+    """Tracked by annotation, which is Argo CD's own default."""
+    _whole_lives(pair, "annotation", diff)
+
+
+def test_it_is_never_out_of_sync_either_where_argo_cd_tracks_by_label(pair: Pair) -> None:
+    """The tracking method is a setting of Argo CD as a whole."""
+    pair.argo.settings({"application.resourceTrackingMethod": "label"})
+    _whole_lives(pair, "label", "client", "server")
+
+
+def _whole_lives(pair: Pair, tracking: str, *diffs: str) -> None:
+    apps = {f"{diff}-{tracking}": diff == "server" for diff in diffs}
+    pair.argo.commit({f"{app}/sweep.yaml": [pair.lab.manifest(app, QUICK)] for app in apps})
+    for app, server_side in apps.items():
+        pair.argo.application(app, SPACE, server_side=server_side)
+    seen: dict[str, list[Seen]] = {app: [] for app in apps}
+    until = time.monotonic() + 600
+    while not all(looks and ended_well(looks[-1]) for looks in seen.values()):
+        assert time.monotonic() < until, {app: looks[-3:] for app, looks in seen.items()}
+        for app in apps:
+            seen[app].append(pair.argo.look(app))
+        time.sleep(1)
+    for app in apps:  # with what the operator wrote to it in a whole life, and looked at anew
+        pair.argo.refresh(app)
+        seen[app] += pair.argo.wait(app, "Synced after a refresh", lambda s: s.sync == "Synced", 150)
+    for app, looks in seen.items():
+        assert never_out_of_sync(looks), [(s.sync, s.health) for s in looks]
+        progressing = {s.message for s in looks if s.health == "Progressing"}
+        assert any("Starting" in message or "Waiting" in message for message in progressing), progressing
+        assert "Degraded" not in {s.health for s in looks}
+        assert looks[-1].message.startswith("Completed: best"), looks[-1]
+        assert len(pair.argo.get(app)["status"]["history"]) == 1, "one sync, and none to heal"
+        pair.argo.commit({f"{app}/sweep.yaml": None})
+
+
+@concurrent
+def test_the_example_tiny_from_git(pair: Pair) -> None:
+    pair.argo.commit({"tiny/all.yaml": tiny("tiny-in-git")})
+    pair.argo.application("tiny", SPACE, server_side=True)
+    seen = pair.argo.wait("tiny", "Healthy", ended_well, 600)
+    assert never_out_of_sync(seen)
+
+
+@concurrent
+@long
+def test_a_class_that_is_not_there_is_degraded_at_once(pair: Pair) -> None:
+    pair.argo.commit({"wrong/sweep.yaml": [pair.lab.manifest("wrong", {"className": "no-such-class"})]})
+    pair.argo.application("wrong", SPACE)
+    seen = pair.argo.wait("wrong", "Degraded", lambda s: s.health == "Degraded", 180)
+    assert seen[-1].message.startswith("ClassNotFound: "), seen[-1]
+
+
+@concurrent
+def test_a_failure_is_degraded_with_its_reason_and_nothing_is_offered(pair: Pair) -> None:
+    over = {
+        "training": {"config": {"epochs": 2, "seconds": 0.1, "fail": 1}},
+        "trials": {"maxConcurrent": 2, "maxFailed": 0},
+        "failurePolicy": {"trialRetries": 0, "attempts": {"application": 0}},
+    }
+    pair.argo.commit({"fails/sweep.yaml": [pair.lab.manifest("fails", over)]})
+    pair.argo.application("fails", SPACE)
+    seen = pair.argo.wait("fails", "Degraded", lambda s: s.health == "Degraded", 480)
+    assert seen[-1].message.startswith("MaxFailedTrials: "), seen[-1]
+    assert never_out_of_sync(seen)
+    offered = pair.argo.actions("fails", SPACE, "fails")
+    assert offered == {"suspend": False, "resume": False, "retry": False}
