@@ -18,11 +18,12 @@ from tests.together import Background, is_concurrent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that need nothing but their own sweep go first, together; then the one that changes Argo CD's settings.
+    """The table, whose cluster has no pods, while those that need nothing but their own sweep run together; then these.
 
-    Real pods take their time; what a test waits for has a limit of its own that says what was missing.
+    Last is the one that changes Argo CD's settings. Real pods take their time; what a test waits for has a limit of its own
+    that says what was missing.
     """
-    items.sort(key=lambda item: not is_concurrent(item))
+    items.sort(key=lambda item: (item.path.name != "test_argocd_table.py", not is_concurrent(item)))
     for item in items:
         if "tests/argocd" in str(item.path):
             item.add_marker(pytest.mark.timeout(1500))
@@ -50,8 +51,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 @pytest.fixture(scope="session")
-def background(request: pytest.FixtureRequest, pair: Pair) -> Iterator[Background]:
+def background(request: pytest.FixtureRequest) -> Iterator[Background]:
     """The concurrent tests: two Ray clusters at a time is what two cores start without failing their probes."""
-    made = Background(request.session.items, pair, workers=2)
+    items = request.session.items
+    pair = request.getfixturevalue("pair") if any(is_concurrent(item) for item in items) else None
+    made = Background(items, pair, workers=2)
     yield made
     made.close()

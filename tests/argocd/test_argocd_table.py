@@ -25,6 +25,8 @@ from tests.unit.argocd.lifecycle import STATES, body
 from tests.unit.argocd.tools import argo_health, discover
 from trainsweep.contract.labels import RETRY_NOW
 
+pytestmark = pytest.mark.usefixtures("background")  # the sweeps of the other file run meanwhile
+
 SPACE = "default"
 APP = "table"
 
