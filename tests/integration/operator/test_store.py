@@ -133,9 +133,12 @@ def test_wrong_credentials_are_unknown_and_never_missing(world: World, wrong: st
     }
     body = world.submit(sweep("denied", namespace, **spec))
     seen: set[tuple[str, str]] = set()
+    waits: dict[tuple[str, str], str] = {}
 
     def probe() -> bool:
         now = world.sweep(body)
+        pending = now.get("status", {}).get("pending") or {}
+        waits[pending.get("layer", ""), pending.get("reason", "")] = pending.get("message", "")
         found = condition(now, "CheckpointsVerified")
         if found:
             seen.add((found["status"], found["reason"]))
@@ -147,6 +150,7 @@ def test_wrong_credentials_are_unknown_and_never_missing(world: World, wrong: st
         done = world.ended(body)
     assert ("Unknown", "StoreDenied") in seen
     assert {status for status, _ in seen} == {"Unknown"}
+    assert "the class names" in waits["Storage", "StorageCredentials"], waits
     assert condition(done, "Succeeded")["reason"] == "VerificationTimedOut"
     words = condition(done, "CheckpointsVerified")["message"]
     assert "does not know the operator's credentials" in words
