@@ -35,8 +35,8 @@ _PATIENCE = {
     "RAY_agent_register_timeout_ms": "300000",
     "RAY_worker_register_timeout_seconds": "300",
 }
-"""What starts in seconds on a node needs minutes on two cores that start other clusters: Ray's own 30 s for a part of its
-dashboard ended a head there, and with it an attempt."""
+"""What starts in seconds on a node needs minutes on two cores that start other clusters: a head ended there after a minute,
+before its dashboard's agent had answered, and with it an attempt. Ray's own limits are 30 to 60 s."""
 
 
 @dataclass(frozen=True)
