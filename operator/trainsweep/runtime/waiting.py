@@ -14,10 +14,11 @@ from typing import Any
 from trainsweep.core.fields import condition, mapping, name_of, seconds, text, uid_of
 from trainsweep.core.model import SweepView, Unreadable
 from trainsweep.core.pending.containers import CREATING, statuses
+from trainsweep.core.pending.demand import Demand
 from trainsweep.core.pending.node_supply import promised_claims
 from trainsweep.core.pending.placement import unplaced
-from trainsweep.core.pending.situation import Demand, Situation, deleting, is_head, phase
 from trainsweep.core.pending.situation import Object as Body
+from trainsweep.core.pending.situation import Situation, deleting, is_head, phase
 from trainsweep.runtime.kube import (
     EVENT,
     NODE_CLAIM,

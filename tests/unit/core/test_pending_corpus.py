@@ -12,7 +12,8 @@ import yaml
 from trainsweep.api.pending import Layer
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.core.pending.chain import LOOKS, chain, lowest
-from trainsweep.core.pending.situation import Demand, Situation, State
+from trainsweep.core.pending.demand import Demand
+from trainsweep.core.pending.situation import Situation, State
 from trainsweep.core.times import to_seconds
 
 FOLDER = Path(__file__).parents[2] / "corpus" / "pending"

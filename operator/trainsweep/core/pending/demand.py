@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from trainsweep.api.spec import TrainSweepSpec
-from trainsweep.core.pending.situation import Demand
 from trainsweep.plan.quantity import QuantityError
 from trainsweep.plan.shapes import shapes
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a sweep's trials take when as many run as may."""
+
+    trials: int
+    """Trials that should run at the same time."""
+    workers: int
+    """Training workers of one trial."""
+    workers_per_pod: Mapping[str, int]
+    """Whole training workers that a pod holds, by worker group."""
 
 
 def demand_of(spec: TrainSweepSpec) -> Demand | None:

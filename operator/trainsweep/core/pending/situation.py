@@ -11,20 +11,9 @@ from trainsweep.api.conditions import Reason
 from trainsweep.api.pending import Layer, Why
 from trainsweep.api.status import TrainSweepStatus
 from trainsweep.core.fields import event_time, items, mapping, name_of, strings, text, uid_of
+from trainsweep.core.pending.demand import Demand
 
 Object = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What a sweep's trials take when as many run as may."""
-
-    trials: int
-    """Trials that should run at the same time."""
-    workers: int
-    """Training workers of one trial."""
-    workers_per_pod: Mapping[str, int]
-    """Whole training workers that a pod holds, by worker group."""
 
 
 @dataclass(frozen=True)
