@@ -29,8 +29,8 @@ for line in sys.stdin:
 """
 """A head for drivers and two nodes with room for one worker each."""
 
-BATCHES = 700
-"""Three minutes for both epochs: Ray looks once a minute whether there is room for more workers."""
+BATCHES = 450
+"""Nearly four minutes for both epochs: Ray looks once a minute whether there is room for more workers."""
 
 
 def newest(run):
