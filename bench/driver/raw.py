@@ -44,7 +44,7 @@ def trial(config: dict, work: dict, fs: pyarrow.fs.FileSystem) -> None:
 
 def main(work: dict) -> None:
     """One sweep."""
-    ray.init(num_cpus=work["cpus"], resources={"trial_slot": work["concurrent"]}, include_dashboard=True)
+    ray.init("local", num_cpus=work["cpus"], resources={"trial_slot": work["concurrent"]}, include_dashboard=True)
     fs = pyarrow.fs.S3FileSystem(
         region="us-east-1",
         endpoint_override=work["endpoint"].removeprefix("http://"),

@@ -47,7 +47,7 @@ def loop(config: dict) -> None:
 
 def main(endpoint: str, root: str, mib: str, rounds: str, out: str) -> None:
     """One run of Ray Train, one worker."""
-    ray.init(num_cpus=2, include_dashboard=False)
+    ray.init("local", num_cpus=2, include_dashboard=False)
     fs = pyarrow.fs.S3FileSystem(
         region="us-east-1",
         endpoint_override=endpoint.removeprefix("http://"),
