@@ -88,8 +88,9 @@ def save(
     rank: int = 0,
     world_size: int = 1,
     config_hash: str = "",
-) -> Manifest:
-    """Writes a checkpoint of this rank into a local folder and its manifest last.
+    manifest: bool = True,
+) -> None:
+    """Writes a checkpoint of this rank into a local folder, its manifest last.
 
     For a sharded model this is a collective: every rank calls it.
 
@@ -107,6 +108,7 @@ def save(
         rank: of this worker.
         world_size: number of workers.
         config_hash: of the trial; absent: the current session's.
+        manifest: False where the upload writes it.
     """
     place = Path(folder)
     digest = config_hash or session.current().config_hash
@@ -138,7 +140,8 @@ def save(
         if sampler is not None:
             own["sampler"] = sampler.state_dict() if hasattr(sampler, "state_dict") else {"epoch": sampler.epoch}
         torch.save(own, place / _rank_file(rank))
-    return write_manifest(place, rank=rank, world_size=world_size, config_hash=digest, step=epoch)
+    if manifest:
+        write_manifest(place, rank=rank, world_size=world_size, config_hash=digest, step=epoch)
 
 
 def read(

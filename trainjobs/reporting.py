@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainjobs import checkpoint, session
-from trainjobs.manifest import write_manifest
+from trainjobs.upload import discard, with_manifest
 from trainsweep.contract.snapshot import EPOCH, PARTIAL
 
 
@@ -96,20 +95,18 @@ def _send(
         "world_size": context.get_world_size(),
         "config_hash": here.config_hash,
     }
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"checkpoint_upload_fn": with_manifest(step=epoch, **own)}
     if background:
-        options = {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "delete_local_checkpoint_after_upload": True}
+        options |= {"checkpoint_upload_mode": CheckpointUploadMode.ASYNC, "delete_local_checkpoint_after_upload": True}
     handed = False
     try:
-        if folder is not None:
-            write_manifest(place, step=epoch, **own)
-        else:
-            checkpoint.save(place, epoch=epoch, metrics=metrics, step=steps, **own, **parts)
+        if folder is None:
+            checkpoint.save(place, epoch=epoch, metrics=metrics, step=steps, manifest=False, **own, **parts)
         ray.train.report(reported, checkpoint=ray.train.Checkpoint.from_directory(place), **options)
         handed = background
     finally:
         if not handed:  # a finished upload leaves the files where they are; one in the background still reads them
-            shutil.rmtree(place, ignore_errors=True)
+            discard(place)
     here.saved_at = time.monotonic()
     here.epoch, here.step, here.metrics = epoch, steps, metrics
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from bench.driver.link import Link
 from devcluster import programs
 
 KEY, SECRET, REGION, BUCKET = "bench", "benchsecret", "us-east-1", "bench"
@@ -20,20 +21,21 @@ def free_port() -> int:
 
 
 class Gateway:
-    """The server; `url` and `env` are what its clients need."""
+    """The server, on this machine or behind a link; `url` and `env` are what its clients need."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, link: Link | None = None) -> None:
         self.data, self.log = folder / "data", folder / "access.log"
         for place in (self.data, folder / "iam"):
             place.mkdir(parents=True)
         (self.data / BUCKET).mkdir()  # a folder of the gateway is a bucket
         self.log.touch()
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.host, self.port = link.address if link else "127.0.0.1", free_port()
+        self.url = f"http://{self.host}:{self.port}"
         binary = programs.path("versitygw")
         if not binary.exists():
             raise SystemExit("there is no versitygw yet: python -m devcluster build")
-        command = [binary, "--port", f"127.0.0.1:{self.port}", "--region", REGION, "--access-log", self.log]
+        command = [*(link.inside if link else []), binary]
+        command += ["--port", f"{self.host}:{self.port}", "--region", REGION, "--access-log", self.log]
         command += ["--iam-dir", folder / "iam", "--health", "/health", "--quiet", "posix", self.data]
         self.process = subprocess.Popen(
             [str(word) for word in command],
@@ -46,7 +48,7 @@ class Gateway:
     def _wait(self) -> None:
         for _ in range(100):
             try:
-                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+                connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
                 connection.request("GET", "/health")
                 if connection.getresponse().status == 200:
                     return

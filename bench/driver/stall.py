@@ -4,7 +4,9 @@ python -m bench.driver.stall ENDPOINT ROOT MIB ROUNDS OUT.json
 """
 
 import json
+import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,36 +15,44 @@ import ray
 import ray.train
 from ray.train.torch import TorchTrainer
 
+WARM_UP = 2
+"""Rounds that are not counted."""
+
 
 def loop(config: dict) -> None:
-    """Both, alternating; times in seconds."""
-    import tempfile
-
+    """Both, alternating; times in seconds. Serializing the state, which a raw loop pays too, is in neither."""
     import torch
 
     import trainjobs
-    from trainjobs import checkpoint
+
+    def bare(folder: str, number: int) -> None:
+        # As Ray uploads to S3: without pyarrow's threads.
+        target = f"{config['root']}/bare/{number}"
+        pyarrow.fs.copy_files(folder, target, destination_filesystem=config["fs"], use_threads=False)
+
+    def retain(number: int) -> None:
+        """One of each side is kept in the store, as Ray does: both write where something was removed before."""
+        if number:
+            config["fs"].delete_dir(f"{config['root']}/bare/{number - 1}")
+
+    def report(folder: str, number: int) -> None:
+        trainjobs.report({"loss": 1.0}, epoch=number + 1, checkpoint_dir=folder)
 
     model = torch.nn.Linear(1024, config["mib"] * 256, bias=False)  # 1 MiB for each 256 rows of float32
-    times = {"report": [], "bare": [], "save": []}
-    for number in range(config["rounds"] + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            started = time.perf_counter()
-            checkpoint.save(folder, epoch=number, model=model)
-            saved = time.perf_counter() - started
-            started = time.perf_counter()
-            # As Ray uploads to S3: without pyarrow's threads.
-            target = f"{config['root']}/bare/{number}"
-            pyarrow.fs.copy_files(folder, target, destination_filesystem=config["fs"], use_threads=False)
-            bare = time.perf_counter() - started
-        time.sleep(2.5)  # so that the report waits for no poll of Ray's
-        started = time.perf_counter()
-        trainjobs.report({"loss": 1.0}, model=model)
-        report = time.perf_counter() - started
-        if number:  # the first round warms both up
-            for name, value in (("report", report), ("bare", bare), ("save", saved)):
-                times[name].append(value)
-    Path(config["out"]).write_text(json.dumps(times))
+    sides = {"report": report, "bare": bare}
+    times = {name: [] for name in sides}
+    for number in range(config["rounds"] + WARM_UP):
+        for name in sorted(sides, reverse=number % 2 == 0):
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+                torch.save(model.state_dict(), f"{folder}/state.pt")
+                os.sync()  # what the disk still has to do is neither's
+                time.sleep(2.5)  # so that a report waits for no poll of Ray's
+                started = time.perf_counter()
+                sides[name](folder, number)
+                times[name].append(time.perf_counter() - started)
+        retain(number)
+    warm = {name: taken[WARM_UP:] for name, taken in times.items()}
+    Path(config["out"]).write_text(json.dumps(warm))
 
 
 def main(endpoint: str, root: str, mib: str, rounds: str, out: str) -> None:

@@ -1,5 +1,7 @@
 """A worker's side of a trial, with Ray's own functions replaced: reports, resume, the stop flag, finding the loop."""
 
+import base64
+import hashlib
 import json
 import shutil
 import sys
@@ -10,12 +12,14 @@ import pytest
 
 import trainjobs
 from trainjobs import board, checkpoint, reporting, session
+from trainjobs.checksums import sha256
 from trainjobs.loop import find_loop, run_worker
 from trainjobs.outcome import DriverError
 from trainsweep.contract.documents import FailureReason, Manifest
 from trainsweep.contract.snapshot import PARTIAL
 
 real = reporting.tempfile.mkdtemp
+pyarrow_fs = pytest.importorskip("pyarrow.fs")  # an extra; CI has it and fails on a skip
 ray_train = pytest.importorskip("ray.train")  # an extra; CI has it and fails on a skip
 
 
@@ -29,16 +33,24 @@ def worker(monkeypatch, tmp_path):
     sent, modes = Sent(), []
     sent.modes = modes
 
-    def report(metrics, checkpoint=None, **options):
+    storage = SimpleNamespace(
+        storage_filesystem=pyarrow_fs.LocalFileSystem(), experiment_fs_path=str(tmp_path / "store")
+    )
+
+    def report(metrics, checkpoint=None, checkpoint_upload_fn=None, **options):
         files = {}
         if checkpoint is not None:
-            with checkpoint.as_directory() as folder:
-                files = {p.name: p.read_bytes() for p in Path(folder).iterdir()}
+            persisted = checkpoint_upload_fn(checkpoint, str(len(sent)))
+            files = {p.name: p.read_bytes() for p in Path(persisted.path).iterdir()}
         sent.append((metrics, files))
         modes.append(options)
 
     context = SimpleNamespace(
-        get_world_rank=lambda: 0, get_world_size=lambda: 1, get_local_rank=lambda: 0, get_local_world_size=lambda: 1
+        get_world_rank=lambda: 0,
+        get_world_size=lambda: 1,
+        get_local_rank=lambda: 0,
+        get_local_world_size=lambda: 1,
+        get_storage=lambda: storage,
     )
     monkeypatch.setattr(ray_train, "report", report)
     monkeypatch.setattr(ray_train, "get_context", lambda: context)
@@ -74,10 +86,16 @@ def test_C8_an_array_becomes_words_that_name_it(worker):
 
 
 def test_a_directory_of_the_loops_own_gets_a_manifest(worker, tmp_path):
-    (tmp_path / "shard-0.bin").write_bytes(b"abc")
-    trainjobs.report({"loss": 1.0}, checkpoint_dir=tmp_path)
-    assert set(worker[0][1]) == {"shard-0.bin", "trainsweep-manifest.json"}
-    assert not tmp_path.exists()
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "shard-0.bin").write_bytes(b"abc")
+    trainjobs.report({"loss": 1.0}, checkpoint_dir=own)
+    files = worker[0][1]
+    assert set(files) == {"shard-0.bin", "trainsweep-manifest.json"}
+    (entry,) = Manifest.model_validate_json(files["trainsweep-manifest.json"]).files
+    assert (entry.path, entry.size) == ("shard-0.bin", 3)
+    assert sha256(entry.checksums) == base64.b64encode(hashlib.sha256(b"abc").digest()).decode()
+    assert not own.exists()
 
 
 def test_a_loop_goes_on_after_what_it_loaded(worker, tmp_path, monkeypatch):
