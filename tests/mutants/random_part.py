@@ -1,21 +1,23 @@
 """Random mutants of core/ and of apply(), made by cosmic-ray and killed by unit tests and the simulation.
 
-Their session lies in the cache folder, under a name that follows from the sources: it is gone on with until it is done,
-and begun anew when the code has changed. They are tried in random order: what a slice of the time has tried is a fair
-sample of all of them.
+Their session lies in the cache folder, under a name that follows from the code: it is gone on with until it is done, and
+begun anew when the code has changed. When tests have changed, those that had survived are tried again. They are tried in
+random order: what a slice of the time has tried is a fair sample of all of them.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 import hashlib
 import multiprocessing
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.mutants.kill import UNCHANGED
 from tests.simulation import section
 
 if TYPE_CHECKING:
@@ -34,14 +37,12 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("TRAINSWEEP_CACHE") or Path.home() / ".cache" / "trainsweep") / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 TARGETS = ("operator/trainsweep/core", "operator/trainsweep/runtime/apply.py")
-ALONGSIDE = ("tests/unit/core", "tests/unit/runtime", "tests/simulation", "tests/mutants/kill.py")
+KILLERS = ("tests/corpus", "tests/unit/core", "tests/unit/runtime", "tests/simulation", "tests/mutants/kill.py")
 LEAST_KILLED = 0.9
-PATIENCE = 3600.0
-"""Seconds that one mutant is waited for; what it may compute is bounded in `kill`."""
 CONFIG = """\
 [cosmic-ray]
 module-path = [{targets}]
-timeout = 3600.0
+timeout = 1.0
 excluded-modules = []
 test-command = "false"
 
@@ -59,14 +60,15 @@ class Survivor:
     after: str
 
 
-def sources() -> str:
-    """Names the sources, and what is to kill their mutants, as they are now."""
-    digest = hashlib.sha256()
-    for place in (*TARGETS, *ALONGSIDE):
+def digest(places: Iterable[str]) -> str:
+    """Names files as they are now."""
+    found = hashlib.sha256()
+    for place in places:
         path = ROOT / place
-        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:12]
+        files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.suffix not in ("", ".pyc"))
+        for file in files:
+            found.update(str(file.relative_to(ROOT)).encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def run(
@@ -76,7 +78,7 @@ def run(
     workers: int,
 ) -> int:
     """Goes on with the session for some minutes, or to its end; gives back 1 where the figure is not met."""
-    home = CACHE / sources()
+    home = CACHE / digest(TARGETS)
     session = home / "session.sqlite"
     if not session.exists():
         tree = home / "0"
@@ -139,48 +141,101 @@ def _go_on(
     """Tries what was not tried yet, each worker in a tree of its own."""
     from cosmic_ray.work_db import WorkDB, use_db
 
+    killers = digest(KILLERS)
     context = multiprocessing.get_context("spawn")
     trees: SimpleQueue[tuple[str, dict[str, str]]] = context.SimpleQueue()
     for number in range(workers):
         tree = session.parent / str(number)
-        copy(tree)  # also where a slice was ended in the middle of a mutant
+        shutil.rmtree(tree, ignore_errors=True)  # a slice may have been ended in the middle of a mutant
+        copy(tree)
         trees.put((str(tree), dict(environment(tree))))
     until = time.monotonic() + minutes * 60 if minutes else float("inf")
     with (
         use_db(str(session), WorkDB.Mode.open) as db,
         ProcessPoolExecutor(workers, mp_context=context, initializer=_settle_in, initargs=(trees,)) as pool,
     ):
-        items = list(db.pending_work_items)
+        again = [item for item, result in db.completed_work_items if _survived(result) and result.output != killers]
+        items = [*db.pending_work_items, *again]
         random.SystemRandom().shuffle(items)
         running: dict[Any, str] = {}
         while running or (items and time.monotonic() < until):
             while items and len(running) < workers and time.monotonic() < until:
                 item = items.pop()
-                running[pool.submit(_try, item)] = item.job_id
+                running[pool.submit(_try, item, killers)] = item.job_id
             for job in wait(running, return_when=FIRST_COMPLETED).done:
                 db.set_result(running.pop(job), job.result())
     if items:
         print("the time of this slice is over; the next call goes on", flush=True)
 
 
+class _Killer:
+    """The server of `tests.mutants.kill` in a tree."""
+
+    def __init__(self, tree: str, environ: dict[str, str]) -> None:
+        command = [sys.executable, "-m", "tests.mutants.kill", "--serve"]
+        self._server = subprocess.Popen(
+            command, cwd=tree, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        if not self.survives(UNCHANGED):
+            raise RuntimeError("the code as it is does not survive its own tests: run `make test-fast`")
+
+    def survives(self, module: str) -> bool:
+        """Whether the code in the tree, changed in that module, passes."""
+        asked, answers = self._server.stdin, self._server.stdout
+        assert asked is not None
+        assert answers is not None
+        asked.write(f"{module}\n")
+        asked.flush()
+        answer = answers.readline().strip()
+        if answer not in ("survived", "killed"):
+            raise RuntimeError(f"the killer ended: {answer}")
+        return answer == "survived"
+
+
+_KILLERS: list[_Killer] = []
+"""Of this process: one."""
+
+
 def _settle_in(trees: SimpleQueue[tuple[str, dict[str, str]]]) -> None:
     """A worker takes a tree, and works in no other."""
     tree, environ = trees.get()
     os.chdir(tree)
-    os.environ.update(environ)
+    _KILLERS.append(_Killer(tree, environ))
 
 
-def _try(item: WorkItem) -> WorkResult:
-    from cosmic_ray.mutating import mutate_and_test
+def _try(item: WorkItem, killers: str) -> WorkResult:
+    """Puts the mutant into this worker's tree and asks. Its result keeps, as its output, what tried to kill it."""
+    import cosmic_ray.plugins
+    from cosmic_ray.mutating import use_mutation
+    from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 
-    command = f"{sys.executable} -m tests.mutants.kill {item.mutations[0].module_path}"
-    return mutate_and_test(item.mutations, command, PATIENCE)
+    (mutation,) = item.mutations
+    path = Path(mutation.module_path)
+    operator = cosmic_ray.plugins.get_operator(mutation.operator_name)(**mutation.operator_args)
+    times = path.stat()
+    try:
+        with use_mutation(path, operator, mutation.occurrence) as (before, after):
+            assert after is not None, f"{path} is not the file that {mutation} was made for"
+            survived = _KILLERS[0].survives(str(path))
+    finally:
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode is found again
+    return WorkResult(
+        output=killers,
+        diff="\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)),
+        test_outcome=TestOutcome.SURVIVED if survived else TestOutcome.KILLED,
+        worker_outcome=WorkerOutcome.NORMAL,
+    )
+
+
+def _survived(result: WorkResult) -> bool:
+    from cosmic_ray.work_item import TestOutcome
+
+    return result.test_outcome is TestOutcome.SURVIVED
 
 
 def outcomes(session: Path) -> Iterator[tuple[Survivor, bool]]:
     """Every mutant that has been tried, and whether it was killed."""
     from cosmic_ray.work_db import WorkDB, use_db
-    from cosmic_ray.work_item import TestOutcome
 
     with use_db(str(session), WorkDB.Mode.open) as db:
         for item, result in db.completed_work_items:
@@ -189,7 +244,7 @@ def outcomes(session: Path) -> Iterator[tuple[Survivor, bool]]:
                 mark: [text[1:].strip() for text in diff if text[:1] == mark and text[:3] != mark * 3] for mark in "-+"
             }
             mutant = Survivor(str(item.mutations[0].module_path), " ".join(lines["-"]), " ".join(lines["+"]))
-            yield mutant, result.test_outcome is not TestOutcome.SURVIVED
+            yield mutant, not _survived(result)
 
 
 def pending(session: Path) -> int:

@@ -22,7 +22,8 @@ from tests.mutants.fixed import MUTANTS, Mutant
 from tests.simulation import section
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("operator/trainsweep", "trainjobs", "tests/simulation", "tests/mutants", "tests/unit")
+PARTS = ("operator/trainsweep", "trainjobs", "tests/corpus", "tests/simulation", "tests/mutants", "tests/unit")
+FILES = ("pyproject.toml", "tests/conftest.py")
 """What a copy needs."""
 
 
@@ -38,7 +39,8 @@ def copy(to: Path) -> None:
     """A tree to break."""
     for part in PARTS:
         shutil.copytree(ROOT / part, to / part, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-    shutil.copy(ROOT / "pyproject.toml", to)
+    for file in FILES:
+        shutil.copy2(ROOT / file, to / file)
 
 
 def environment(tree: Path) -> dict[str, str]:
