@@ -39,6 +39,8 @@ SURVIVORS = Path(__file__).with_name("survivors.yaml")
 TARGETS = ("operator/trainsweep/core", "operator/trainsweep/runtime/apply.py")
 KILLERS = ("tests/corpus", "tests/unit/core", "tests/unit/runtime", "tests/simulation", "tests/mutants/kill.py")
 LEAST_KILLED = 0.9
+SAME = ("_Eq_Is", "_Is_Eq", "_NotEq_IsNot", "_IsNot_NotEq")
+"""Ends of the names of operators that change nothing: for None, members of enumerations and small numbers `is` is `==`."""
 CONFIG = """\
 [cosmic-ray]
 module-path = [{targets}]
@@ -89,7 +91,7 @@ def run(
 
 
 def _begin(tree: Path, environ: Mapping[str, str], session: Path) -> None:
-    """All mutants of the tree, but for those of what nothing evaluates."""
+    """All mutants of the tree, but for those that cannot change what it does."""
     from cosmic_ray.work_db import WorkDB, use_db
 
     config, new = session.with_name("cosmic-ray.toml"), session.with_suffix(".new")
@@ -99,10 +101,16 @@ def _begin(tree: Path, environ: Mapping[str, str], session: Path) -> None:
     subprocess.run([tool, "init", str(config), str(new)], cwd=tree, env=dict(environ), check=True)
     with use_db(str(new), WorkDB.Mode.open) as db:
         items = list(db.work_items)
-        kept = [item for item in items if not _in_annotation(tree, item)]
+        kept = [
+            item
+            for item in items
+            if not item.mutations[0].operator_name.endswith(SAME) and not _in_annotation(tree, item)
+        ]
         db.clear()
         db.add_work_items(kept)
-    print(f"{len(kept)} mutants; {len(items) - len(kept)} more are of type annotations, which nothing evaluates")
+    print(
+        f"{len(kept)} mutants; {len(items) - len(kept)} more are of annotations, which nothing evaluates, or put `is` for `==`"
+    )
     new.rename(session)
 
 
