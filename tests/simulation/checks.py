@@ -46,6 +46,8 @@ class Checks:
         self._latched: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, tuple[int, dict[str, int]]] = {}
         self._suspensions: dict[str, set[int]] = {}
+        self._recorded: set[str] = set()
+        """RayJobs of attempts that stood in a status once: a request may come late, when the sweep is gone."""
         self.gone: dict[str, float] = {}
         """When a sweep has vanished, by uid."""
         self.quiet = False
@@ -90,10 +92,8 @@ class Checks:
             if hold is not None and owners["TrainSweepHold"] != hold["metadata"]["uid"]:
                 self.fail("write-ahead", "a RayJob that another hold owns")
 
-        elif kind is HOLD:
-            attempts = ((sweep or {}).get("status") or {}).get("attempts", [])
-            if not attempts or f"{attempts[-1]['rayJob']}-hold" != name:
-                self.fail("write-ahead", f"hold {name} is made before its attempt is recorded")
+        elif kind is HOLD and name.removesuffix("-hold") not in self._recorded:
+            self.fail("write-ahead", f"hold {name} is made before its attempt is recorded")
 
     def _event(self, body: Mapping[str, Any]) -> None:
         """Events come last: what they tell has happened."""
@@ -264,6 +264,7 @@ class Checks:
         status = after.get("status") or {}
         used = {name: r.get("used", 0) for name, r in (status.get("retries") or {}).items()}
         number = status.get("attempt", 0)
+        self._recorded |= {a["rayJob"] for a in status.get("attempts", [])}
         if uid in self._counts:
             old_number, old_used = self._counts[uid]
             if number < old_number or any(used.get(k, 0) < v for k, v in old_used.items()):

@@ -6,7 +6,7 @@ from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.status import CheckpointsStatus
 from trainsweep.contract.documents import Outcome, Verdict
 from trainsweep.contract.layout import attempt_id
-from trainsweep.core.draft import Draft
+from trainsweep.core.draft import Draft, is_true
 from trainsweep.core.model import Proof, Settlement
 from trainsweep.core.progress import record_best, record_trials
 from trainsweep.core.times import to_seconds, to_text
@@ -73,13 +73,16 @@ def _condition(draft: Draft, found: Settlement, missing: list[str]) -> tuple[boo
 
 
 def recorded_proof(draft: Draft) -> Settlement | None:
-    """The proof of the newest attempt's receipt that the status holds; None where it holds none.
+    """The proof of the newest attempt that the status holds, by receipt or by inventory; None where it holds none.
 
     An operator that restarted trusts it: looking again could only replace a proof by "the store cannot be read".
     """
     held = draft.status.checkpoints
     own = attempt_id(draft.status.attempt, draft.observed.sweep.uid)
-    if held.verified_at is None or not held.receipt_digest or f"/attempts/{own}/" not in held.receipt_uri:
+    received = bool(held.receipt_digest) and f"/attempts/{own}/" in held.receipt_uri
+    # An inventory is made of an ended attempt only, and the next launch takes the condition back.
+    counted = held.source == "Inventory" and is_true(draft.status, Condition.CHECKPOINTS_VERIFIED)
+    if held.verified_at is None or not (received or counted):
         return None
     return Settlement(
         own,

@@ -42,6 +42,34 @@ def test_restarted_operator_trusts_the_recorded_proof_although_the_store_is_away
     assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "True"
 
 
+def test_a_proof_by_inventory_is_not_unsaid_while_the_last_word_is_waited_for() -> None:
+    """There is no receipt that could be named: the driver ended without one."""
+    stage = Stage().running().job_is("Failed", "FAILED")
+    stage.decide(5)
+    stage.end = Unreadable("503")
+    stage.looked(digest="").decide(5)
+    assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "True"
+    assert stage.attempt.settled_at is None
+    stage.settlement = None  # the operator restarts
+    stage.decide(5)
+    stage.looked(Proof.UNKNOWN, digest="").decide(5)
+    assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "True"
+
+
+def test_a_proof_by_inventory_is_of_its_attempt_only() -> None:
+    stage = Stage().running().head_is_lost()
+    stage.settled()
+    assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "True"
+    assert stage.status.checkpoints.source == "Inventory"
+    stage.torn_down()
+    stage.decide(100)
+    assert stage.status.attempt == 2
+    stage.settlement = None
+    stage.running().job_is("Failed", "FAILED")
+    assert only(stage.decide(5), model.Settle)
+    assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "Unknown"
+
+
 def test_success_without_a_look_waits_for_one() -> None:
     stage = Stage().running().job_is("Complete", "SUCCEEDED")
     plan = stage.decide(5)
