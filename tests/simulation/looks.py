@@ -47,8 +47,10 @@ class LooksDouble:
         elif not store.readable(now):
             progress = end = Unreadable("503 Slow Down")
         self.answered = True
+        own = isinstance(progress, Progress) and progress.attempt_id == attempt_id
+        begun = attempt_id in store.started and not own and not isinstance(progress, Unreadable)
         settling = any(a == attempt_id for a, _ in self.flights)
-        return StoreView(progress, end if ended else None, self.settlements.get(attempt_id), settling)
+        return StoreView(progress, end if ended else None, self.settlements.get(attempt_id), settling, started=begun)
 
     def _within(self, access: Access) -> None:
         """I10: only what the class allows is read. There is no way to write."""

@@ -230,6 +230,8 @@ class StoreView:
     """A background look is under way."""
     export: ExportLook | None = None
     """The newest look at the current attempt's export."""
+    started: bool = False
+    """A driver of the current attempt has left its marker; asked for until there is a heartbeat of that attempt."""
 
 
 @dataclass(frozen=True)

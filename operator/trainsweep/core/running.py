@@ -122,7 +122,7 @@ def _without_ray_job(draft: Draft, spec: TrainSweepSpec) -> None:
         return
     if _end_unmade(draft, spec, draft.observed.refusal or "its RayJob could not be made") or traces_unknown(draft):
         return
-    # A heartbeat would prove that a driver of this attempt has run: it is looked for before a second one is made.
+    # A marker in the store proves that a driver of this attempt has run: it is looked for before a second one is made.
     if not isinstance(progress, Unreadable) or progress.denied:
         relaunch_same(draft, spec)
 

@@ -83,10 +83,12 @@ def was_alive(draft: Draft) -> bool:
 def left_traces(draft: Draft) -> bool:
     """Whether the newest attempt's RayJob must have existed, although none is there now.
 
-    A RayCluster with our labels was made by KubeRay from it, and is there before its first pod.
+    A RayCluster with our labels was made by KubeRay from it, and is there before its first pod. A driver leaves its marker in the
+    store before anything else.
     """
     seen = bool(seen_pods(draft)) or isinstance(draft.observed.cluster, ClusterView)
-    return draft.status.attempts[-1].ray_job_uid != "" or seen or own_progress(draft) is not None
+    begun = draft.observed.store.started or own_progress(draft) is not None
+    return draft.status.attempts[-1].ray_job_uid != "" or seen or begun
 
 
 def traces_unknown(draft: Draft) -> bool:

@@ -14,11 +14,12 @@ from pydantic import ValidationError
 
 from trainsweep.contract import CONTRACT_VERSION
 from trainsweep.contract.documents import Document, End, ExportRecord, Manifest, Progress, Receipt, TrialRecord
-from trainsweep.contract.layout import END, EXPORT, PROGRESS, RECEIPT, TRIALS, attempt_key
+from trainsweep.contract.layout import END, EXPORT, PROGRESS, RECEIPT, START, TRIALS, attempt_key
 from trainsweep.runtime.store import Store, StoreError
 
 PROGRESS_BYTES = 4 * 1024
 END_BYTES = 16 * 1024
+START_BYTES = 4 * 1024
 RECEIPT_BYTES = 8 * 1024 * 1024
 MANIFEST_BYTES = 4 * 1024 * 1024
 SNAPSHOT_BYTES = 8 * 1024 * 1024
@@ -105,6 +106,11 @@ def parse(model: type[D], data: bytes, what: str) -> D:
 def read_progress(store: Store) -> Progress:
     """The driver's heartbeat."""
     return parse(Progress, store.get(PROGRESS, PROGRESS_BYTES), PROGRESS)
+
+
+def read_start(store: Store, attempt_id: str) -> bool:
+    """Whether a driver of an attempt has begun: it left its marker, which is all that is asked of it."""
+    return bool(store.get(attempt_key(attempt_id, START), START_BYTES))
 
 
 def read_end(store: Store, attempt_id: str) -> End:

@@ -44,6 +44,7 @@ class _Sweep:
     uid: str
     attempt_id: str
     progress: Progress | Unreadable | None = None
+    started: bool = False
     end: End | Unreadable | None = None
     read_at: float | None = None
     read_end: bool = False
@@ -106,7 +107,9 @@ class Looks:
             held.slow = not done
         progress = held.progress if held.read_at is not None else NOT_ASKED
         end = held.end if held.read_end or isinstance(held.end, Unreadable) else NOT_ASKED
-        return StoreView(progress, end if ended else None, held.settlement, bool(held.flights), held.export)
+        return StoreView(
+            progress, end if ended else None, held.settlement, bool(held.flights), held.export, held.started
+        )
 
     def start(self, key: SweepKey, access: Access, wanted: Settle) -> None:
         """Starts a second look, unless the same one is under way."""
@@ -162,14 +165,14 @@ class Looks:
         return self._opened(access, access.export)
 
     async def _read(self, key: SweepKey, held: _Sweep, access: Access, ended: bool) -> None:
-        before = (held.progress, held.end)
+        before = (held.progress, held.started, held.end)
         started = time.monotonic()
         try:
             loop = asyncio.get_running_loop()
-            progress, end = await loop.run_in_executor(
+            progress, begun, end = await loop.run_in_executor(
                 self._reader(access.endpoint), self._read_now, access, held.attempt_id, ended
             )
-            held.progress = progress
+            held.progress, held.started = progress, begun
             if ended:
                 held.end, held.read_end = end, not isinstance(end, Unreadable)
         finally:
@@ -177,12 +180,12 @@ class Looks:
             held.read_at, held.reading = time.monotonic(), None
             # A store that was slow is not waited for the next time either, until it was quick once.
             held.slow = held.read_at - started > PATIENCE_SECONDS
-        if unseen and before != (held.progress, held.end) and self._sweeps.get(key) is held:
+        if unseen and before != (held.progress, held.started, held.end) and self._sweeps.get(key) is held:
             self._notify(key)
 
     def _read_now(
         self, access: Access, attempt_id: str, ended: bool
-    ) -> tuple[Progress | Unreadable | None, End | Unreadable | None]:
+    ) -> tuple[Progress | Unreadable | None, bool, End | Unreadable | None]:
         def guarded(read: Callable[[Store], T]) -> T | Unreadable | None:
             try:
                 return read(self._opened(access, access.location))
@@ -195,8 +198,12 @@ class Looks:
                 return Unreadable(f"{type(error).__name__}: {error}"[:1024])
 
         progress = guarded(documents_reader.read_progress)
+        begun: bool | Unreadable | None = False
+        if progress is None or (isinstance(progress, Progress) and progress.attempt_id != attempt_id):
+            begun = guarded(lambda store: documents_reader.read_start(store, attempt_id))
+            progress = begun if isinstance(begun, Unreadable) else progress
         end = guarded(lambda store: documents_reader.read_end(store, attempt_id)) if ended else None
-        return progress, end
+        return progress, begun is True, end
 
     async def _look(self, key: SweepKey, held: _Sweep, access: Access, wanted: Settle, flight: str) -> None:
         spaces = self._by_namespace.setdefault(key.namespace, asyncio.Semaphore(LOOKS_PER_NAMESPACE))

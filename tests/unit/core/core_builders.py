@@ -99,6 +99,7 @@ class Stage:
     end: End | Unreadable | None = None
     settlement: Settlement | None = None
     settling: bool = False
+    started: bool = False
     refusal: str = ""
     situation: Situation | None = None
     line: tuple[InLine, ...] | Unreadable | None = ()
@@ -127,7 +128,7 @@ class Stage:
             orphans=self.orphans,
             pods=self.pods,
             hold=self.hold,
-            store=StoreView(self.progress, self.end, self.settlement, self.settling),
+            store=StoreView(self.progress, self.end, self.settlement, self.settling, started=self.started),
             situation=self.situation or Situation(self.now, self.status, self.refusal),
             line=self.line,
             refusal=self.refusal,

@@ -67,6 +67,14 @@ def test_pods_without_a_ray_job_prove_that_it_was_there() -> None:
     assert stage.attempt.reason == "RayJobDeleted"
 
 
+def test_nothing_is_posted_again_where_a_driver_left_its_marker_and_no_heartbeat() -> None:
+    stage = Stage()
+    stage.decide()
+    stage.started = True
+    assert "CreateRayJob" not in kinds(stage.decide(5))
+    assert stage.attempt.reason == "RayJobDeleted"
+
+
 def test_unreadable_ray_job_is_neither_posted_nor_given_up() -> None:
     stage = Stage().running()
     stage.job = Unreadable("503")

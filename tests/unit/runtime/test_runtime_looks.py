@@ -81,11 +81,19 @@ async def test_a_heartbeat_is_read_in_the_pass_and_not_again_at_once(world: Worl
     assert (await world.looks.view(KEY, access(), ATTEMPT, ended=False)).progress is None
     world.run.put("progress.json", json.dumps(PROGRESS).encode())
     assert (await world.looks.view(KEY, access(), ATTEMPT, ended=False)).progress is None
-    assert len(world.opened) == 1
+    assert len(world.opened) == 2, "the heartbeat, and as there is none, the marker"
     world.looks.forget(KEY)
     seen = await world.looks.view(KEY, access(), ATTEMPT, ended=False)
     assert isinstance(seen.progress, Progress)
     assert seen.end is None
+
+
+async def test_a_driver_that_left_its_marker_has_begun_also_without_a_heartbeat(world: World) -> None:
+    assert not (await world.looks.view(KEY, access(), ATTEMPT, ended=False)).started
+    world.looks.forget(KEY)
+    world.run.put(f"attempts/{ATTEMPT}/start.json", b"{}")
+    seen = await world.looks.view(KEY, access(), ATTEMPT, ended=False)
+    assert (seen.progress, seen.started) == (None, True)
 
 
 async def test_the_last_word_is_read_as_soon_as_the_attempt_is_over(world: World) -> None:
