@@ -123,6 +123,11 @@ class Observer:
                     store = StoreView(access, access if ended else None, known)
                 elif access is not None:
                     store = await self._looks.view(key, access, own, ended=ended)
+            unseen = job is None and (last is None or last.ended_at is None)
+            if unseen and (cluster is not None or pod_bodies or store.started or store.progress is not None):
+                # Left by a RayJob that is gone, or of one that came after our first look at it.
+                job_body = await self._child(RAY_JOB, name, key.namespace)
+                job = _as(job_body, ray_job_view)
             if last is None or last.ended_at is None:
                 bodies = Bodies(
                     ray_job=_known(job_body),

@@ -120,6 +120,22 @@ async def test_a_cluster_is_found_by_labels_when_its_ray_job_is_gone() -> None:
     assert (seen.ray_job, getattr(seen.cluster, "name", "")) == (None, "left")
 
 
+async def test_a_ray_job_that_comes_while_its_pass_looks_is_not_called_deleted() -> None:
+    """A late POST, or a second operator's: its cluster is listed by a pass that has looked for the RayJob before."""
+    parts = Parts()
+    parts.sweep(attempt=1)
+
+    def comes(verb: str, kind: Any, name: str) -> None:
+        if kind is RAY_CLUSTER and parts.kube.find(RAY_JOB, JOB) is None:
+            parts.ray_job()
+            parts.kube.put(RAY_CLUSTER, "young", metadata={"labels": labels.identity("digits", UID, 1)})
+
+    parts.kube.fault = comes
+    seen = await parts.observed()
+    assert isinstance(seen.ray_job, RayJobView)
+    assert getattr(seen.cluster, "name", "") == "young"
+
+
 async def test_clusters_that_no_ray_job_owns_are_orphans_whatever_their_number() -> None:
     parts = Parts()
     parts.sweep(attempt=1)
