@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trainjobs.manifest import list_files, manifest_name
-from trainsweep.contract.documents import FileEntry, Manifest
+from trainsweep.contract.documents import Manifest
 
 PIECE = 1 << 20
 """Bytes read at a time. Ray's own upload reads 64 MiB, and sends them as one part: in smaller ones, parts go side by side."""
@@ -35,7 +34,7 @@ def with_manifest(*, rank: int, world_size: int, config_hash: str, step: int) ->
     def upload(checkpoint: Any, name: str) -> Any:
         target = f"{root}/{name}"
         with ThreadPoolExecutor(1) as beside:
-            listed = beside.submit(_list_files_politely, Path(checkpoint.path))
+            listed = beside.submit(list_files, Path(checkpoint.path))
             store.create_dir(target)
             # Several threads may hang in pyarrow's S3 (apache/arrow 32372).
             pyarrow.fs.copy_files(
@@ -47,13 +46,6 @@ def with_manifest(*, rank: int, world_size: int, config_hash: str, step: int) ->
         return ray.train.Checkpoint(target, filesystem=store)
 
     return upload
-
-
-def _list_files_politely(folder: Path) -> list[FileEntry]:
-    """`list_files` in a thread that only takes what the upload leaves of the processors."""
-    if sys.platform == "linux":  # where threads have priorities of their own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-    return list_files(folder)
 
 
 def discard(folder: Path) -> None:
