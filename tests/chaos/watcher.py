@@ -25,6 +25,7 @@ class Sample:
     """One look."""
 
     at: float
+    attempt: int
     commits: int
     gpus: int
     pods: int
@@ -61,9 +62,15 @@ class Watcher:
         return len(self.seen)
 
     def recovered_after(self, at: float) -> float | None:
-        """Seconds from `at` to the next newly committed checkpoint or to the sweep's end; None: neither was seen."""
-        before = max((s.commits for s in self.samples if s.at <= at), default=0)
-        return next((s.at - at for s in self.samples if s.at > at and (s.commits > before or s.finished)), None)
+        """Seconds from `at` to the next newly committed checkpoint or to the sweep's end; None: neither was seen.
+
+        Where a further attempt followed, its own first one counts: what a dying pod still commits is no recovery.
+        """
+        before = [s for s in self.samples if s.at <= at]
+        after = [s for s in self.samples if s.at > at]
+        further = [s for s in after if s.attempt > (before[-1].attempt if before else 0)]
+        known = further[0].commits if further else max((s.commits for s in before), default=0)
+        return next((s.at - at for s in further or after if s.commits > known or s.finished), None)
 
     def gpu_seconds(self, start: float, end: float) -> float:
         """GPU-seconds that pods of the sweep held in a span of time."""
@@ -89,9 +96,9 @@ class Watcher:
             if not pods and self.samples and found is not None and not self._answers():
                 held = self.samples[-1].gpus
             finished = found is None or found.condition("Finished")[0] == "True"
-            self.samples.append(
-                Sample(time.time(), self.commits(), held, len(pods), finished and self.last is not None)
-            )
+            attempt = int(self.last.status.get("attempt", 0)) if self.last else 0
+            ended = finished and self.last is not None
+            self.samples.append(Sample(time.time(), attempt, self.commits(), held, len(pods), ended))
 
     def _answers(self) -> bool:
         try:
