@@ -200,15 +200,15 @@ class _Killer:
         return answer == "survived"
 
 
-_KILLERS: list[_Killer] = []
-"""Of this process: one."""
+_OWN: list[_Killer] = []
+"""The one of this process."""
 
 
 def _settle_in(trees: SimpleQueue[tuple[str, dict[str, str]]]) -> None:
     """A worker takes a tree, and works in no other."""
     tree, environ = trees.get()
     os.chdir(tree)
-    _KILLERS.append(_Killer(tree, environ))
+    _OWN.append(_Killer(tree, environ))
 
 
 def _try(item: WorkItem, killers: str) -> WorkResult:
@@ -224,7 +224,7 @@ def _try(item: WorkItem, killers: str) -> WorkResult:
     try:
         with use_mutation(path, operator, mutation.occurrence) as (before, after):
             assert after is not None, f"{path} is not the file that {mutation} was made for"
-            survived = _KILLERS[0].survives(str(path))
+            survived = _OWN[0].survives(str(path))
     finally:
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode is found again
     return WorkResult(
