@@ -9,6 +9,7 @@ from tests.simulation.faults import CONFLICT, LATE
 from tests.simulation.kuberay import attempt_of, live
 from trainsweep.contract import labels
 from trainsweep.contract.documents import Control, Outcome
+from trainsweep.core.ends import Cause
 from trainsweep.core.model import FINALIZER, EnsureHold, Observed, Plan, RayJobView, RepairHoldReference
 from trainsweep.core.times import to_seconds, to_text
 from trainsweep.render.rayjob import rayjob_name
@@ -291,6 +292,7 @@ class Checks:
         if {"Reconciling", "Stalled"} <= reasons:
             self.fail("API", "Reconciling and Stalled at the same time")
         self._adopted(after)
+        self._deleted_truly(after)
         self._proof(before, after)
         newly = before is None or condition(before, "Suspended")[0] != "True"
         if condition(after, "Suspended")[0] == "True" and newly:
@@ -328,6 +330,16 @@ class Checks:
             return
         if seen["metadata"]["labels"].get(labels.SWEEP_UID) != uid:
             self.fail("adopt", f"RayJob {attempts[-1]['rayJob']} of somebody else is taken for ours")
+
+    def _deleted_truly(self, sweep: Object) -> None:
+        """What could not be read is not told as deleted: it would cost a retry, and end a driver that trains."""
+        attempts = (sweep.get("status") or {}).get("attempts", [])
+        if not attempts or attempts[-1].get("reason") != Cause.RAY_JOB_DELETED or "settledAt" in attempts[-1]:
+            return
+        name, uid = attempts[-1]["rayJob"], attempts[-1].get("rayJobUID")
+        seen = self.world.server.find(RAY_JOB, name)
+        if seen is not None and seen["metadata"]["uid"] == uid:
+            self.fail("unknown", f"RayJob {name} is called deleted, and is there")
 
     def _suspended(self, uid: str, status: Object) -> int:
         """How many attempts have ended by a suspension: each may be followed by one that costs nothing."""

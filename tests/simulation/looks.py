@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.world import World
 
+THROTTLED = 0.1
+"""Share of the looks of which one of the many requests is turned away, while the few of a pass are answered."""
+
 
 @dataclass
 class LooksDouble:
@@ -80,7 +83,8 @@ class LooksDouble:
             refused = Settlement(wanted.attempt_id, "Receipt", wanted.digest, Proof.UNKNOWN, message="403 Forbidden")
             found = replace(refused, denied=True, reason="StoreDenied")
         else:
-            found = store.look(wanted.attempt_id, wanted.digest, wanted.inventory, now, writing)
+            slow = self.world.busy.random() < THROTTLED and not self.world.faults.stopped
+            found = store.look(wanted.attempt_id, wanted.digest, wanted.inventory, now, writing, slow)
         found = replace(found, made_at=self.process.now())
         self.world.note(f"look {wanted.attempt_id} {found.source} {found.proof} {found.message}")
         self.settlements[wanted.attempt_id] = found

@@ -77,12 +77,14 @@ class Store:
         self.written_at = now
         return digest
 
-    def look(self, attempt: str, digest: str, inventory: bool, now: float, writing: bool) -> Settlement:
-        """What a look that ends now says. `writing`: a driver of the run is alive."""
+    def look(
+        self, attempt: str, digest: str, inventory: bool, now: float, writing: bool, throttled: bool
+    ) -> Settlement:
+        """What a look that ends now says. `writing`: a driver of the run is alive. `throttled`: a request was turned away."""
         receipt = self.receipts.get(attempt)
         source = "Receipt" if receipt or not inventory else "Inventory"
         base = Settlement(attempt, source, digest or (receipt.digest if receipt else ""), Proof.UNKNOWN, made_at=now)
-        if not self.readable(now):
+        if throttled or not self.readable(now):
             return _as(base, Proof.UNKNOWN, message="503 Slow Down")
         if receipt is None:
             if not inventory:

@@ -81,6 +81,8 @@ class World:
         self.refusal: KubeError = Denied("no")
         self.allowed_prefix = "s3://bucket"
         self.lost_watch = self.skew = 0.0
+        self.busy = random.Random(0)  # noqa: S311  # a schedule, no secret
+        """Of its own: whether the store turns a request away changes no other draw."""
         self.away_until = self.denied_until = 0.0
         """No process is started; the store refuses the operator, and only it."""
         self.checks = Checks(self)
