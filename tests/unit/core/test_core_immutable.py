@@ -23,3 +23,7 @@ CLASSES = sorted(
 @pytest.mark.parametrize("found", CLASSES, ids=lambda found: found.__name__)
 def test_it_is_frozen(found: type) -> None:
     assert found.__dataclass_params__.frozen
+
+
+def test_what_goes_in_and_comes_out_is_among_them() -> None:
+    assert {"Observed", "Plan", "Settlement", "WriteStatus"} <= {found.__name__ for found in CLASSES}
