@@ -169,8 +169,13 @@ class Server:
         for line in sys.stdin:
             module, first, last = line.split()
             path = str(Path(module).resolve())
-            chosen = self._chosen(tests, path, int(first), int(last))
-            self._say(_forked(chosen, path, functions, kept_results) if chosen else "unreached")
+            try:
+                chosen = self._chosen(tests, path, int(first), int(last))
+                said = _forked(chosen, path, functions, kept_results) if chosen else "unreached"
+            except Exception as error:
+                self._say(f"{line.strip()}: {error!r}")
+                raise
+            self._say(said)
         return True
 
     def _chosen(self, tests: list[Test], path: str, first: int, last: int) -> list[Test]:

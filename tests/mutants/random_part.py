@@ -73,11 +73,14 @@ def run(
 
 
 def outcomes(session: Path) -> Iterator[tuple[Survivor, bool]]:
-    """Every mutant that has been tried, and whether it was killed."""
+    """Every mutant that has been tried, and whether it was killed; not what was no Python."""
     from cosmic_ray.work_db import WorkDB, use_db
+    from cosmic_ray.work_item import TestOutcome
 
     with use_db(str(session), WorkDB.Mode.open) as db:
         for item, result in db.completed_work_items:
+            if result.test_outcome is TestOutcome.INCOMPETENT:
+                continue
             diff = (result.diff or "").splitlines()
             lines = {
                 mark: [text[1:].strip() for text in diff if text[:1] == mark and text[:3] != mark * 3] for mark in "-+"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import multiprocessing
 import os
@@ -20,7 +21,7 @@ from tests.mutants.inplace import function_at
 from tests.mutants.kill import UNCHANGED
 
 if TYPE_CHECKING:
-    from cosmic_ray.work_item import WorkItem, WorkResult
+    from cosmic_ray.work_item import TestOutcome, WorkItem, WorkResult
 
 
 def go_on(
@@ -135,7 +136,7 @@ def _try(item: WorkItem, killers: str) -> WorkResult:
     """Puts the mutant into this worker's tree and asks. Its result keeps, as its output, what tried to kill it."""
     import cosmic_ray.plugins
     from cosmic_ray.mutating import use_mutation
-    from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
+    from cosmic_ray.work_item import WorkerOutcome, WorkResult
 
     (mutation,) = item.mutations
     path = Path(mutation.module_path)
@@ -144,12 +145,23 @@ def _try(item: WorkItem, killers: str) -> WorkResult:
     try:
         with use_mutation(path, operator, mutation.occurrence) as (before, after):
             assert after is not None, f"{path} is not the file that {mutation} was made for"
-            lives = _OWN[0].survives(path, before, mutation.start_pos[0], mutation.end_pos[0])
+            outcome = _outcome(path, before, after, mutation.start_pos[0], mutation.end_pos[0])
     finally:
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode is found again
     return WorkResult(
         output=killers,
         diff="\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)),
-        test_outcome=TestOutcome.SURVIVED if lives else TestOutcome.KILLED,
+        test_outcome=outcome,
         worker_outcome=WorkerOutcome.NORMAL,
     )
+
+
+def _outcome(path: Path, before: str, after: str, first: int, last: int) -> TestOutcome:
+    """Killed, survived, or no mutant at all: what is no Python (`{*pod}` with two stars less one) says nothing of tests."""
+    from cosmic_ray.work_item import TestOutcome
+
+    try:
+        ast.parse(after)
+    except SyntaxError:
+        return TestOutcome.INCOMPETENT
+    return TestOutcome.SURVIVED if _OWN[0].survives(path, before, first, last) else TestOutcome.KILLED
