@@ -87,7 +87,7 @@ class Fault:
 
     Attributes:
         name: the row's first cell.
-        strike: waits for its moment, calls `begin` when it strikes, and returns when the fault is over.
+        strike: waits for its moment, calls `begin` when the fault is there, and returns when it is over.
         over: on top of the base sweep.
         succeeds: whether the sweep must succeed in the end; else `reason` is what it must say.
         attempts: the most attempts that it may take.
@@ -173,9 +173,9 @@ def _operator_killed(state: str) -> Callable[[Target, Begin], None]:
 def _pod_deleted(kind: str) -> Callable[[Target, Begin], None]:
     def strike(target: Target, begin: Begin) -> None:
         target.training()
-        pod = target.pod(kind)
+        # Not by force: its name would go before its processes, and they would still commit.
+        target.lab.cluster.kubectl("delete", "pod", target.pod(kind), "--wait=true", "--grace-period=1", timeout=60)
         begin()
-        target.lab.cluster.kubectl("delete", "pod", pod, "--wait=false", "--grace-period=0", "--force")
 
     return strike
 
@@ -183,17 +183,17 @@ def _pod_deleted(kind: str) -> Callable[[Target, Begin], None]:
 def _training_process_killed(target: Target, begin: Begin) -> None:
     target.training()
     pod = target.pod("worker")
-    begin()
     target.lab.cluster.kubectl("exec", pod, "-c", "ray-worker", "--", "sh", "-c", "pkill -9 -f '^ray::.*TrainWorker'")
+    begin()
 
 
 def _driver_killed(target: Target, begin: Begin) -> None:
     target.training()
     pod = target.pod("head")
-    begin()
     target.lab.cluster.kubectl(
         "exec", pod, "-c", "ray-head", "--", "sh", "-c", "pkill -9 -f '^[^ ]*python[0-9.]* -m trainjobs$'"
     )
+    begin()
 
 
 # ------------------------------------------------------------------------------------------------ the platform
@@ -211,8 +211,8 @@ def _paused(lab: Lab, program: str) -> Iterator[None]:
 def _outage(program: str, *, settlement: bool = False) -> Callable[[Target, Begin], None]:
     def strike(target: Target, begin: Begin) -> None:
         target.receipted() if settlement else target.training()
-        begin()
         with _paused(target.lab, program):
+            begin()
             time.sleep(OUTAGE)
 
     return strike

@@ -33,18 +33,18 @@ def run(lab: Lab, fault: Fault) -> Row:
     """One fault from apply to the last pod."""
     started = time.time()
     lab.apply(fault.key, fault.spec())
-    struck: list[float] = []
+    struck: list[tuple[float, int]] = []
     problem = ""
     with Watcher(lab, fault.key) as watcher:
         try:
-            fault.strike(Target(lab, fault.key), lambda: struck.append(time.time()))
+            fault.strike(Target(lab, fault.key), lambda: struck.append((time.time(), watcher.commits())))
             last = _end(lab, fault, watcher)
         except (AssertionError, DevClusterError) as error:
             problem = str(error).split("\n", 1)[0]
             last = watcher.last
             print(str(error)[:6000], file=sys.stderr)
-    at = struck[0] if struck else started
-    recovery = watcher.recovered_after(at)
+    at, known = struck[0] if struck else (started, 0)
+    recovery = watcher.recovered_after(at, known)
     lost = measure.lost_checkpoints(lab, last) + measure.torn_trials(lab, last) if last and _ran(last) else ["all"]
     left = measure.leaked(lab, fault.key)
     row = Row(

@@ -61,16 +61,17 @@ class Watcher:
             self.seen.update(str(p.parent.relative_to(run)) for p in run.glob("train/*/*/trainsweep-manifest*.json"))
         return len(self.seen)
 
-    def recovered_after(self, at: float) -> float | None:
-        """Seconds from `at` to the next newly committed checkpoint or to the sweep's end; None: neither was seen.
+    def recovered_after(self, at: float, known: int) -> float | None:
+        """Seconds from `at`, when `known` checkpoints were committed, to the next one or to the sweep's end.
 
-        Where a further attempt followed, its own first one counts: what a dying pod still commits is no recovery.
+        None: neither was seen. Where a further attempt followed, its own first one counts: what a dying pod still commits is
+        no recovery.
         """
         before = [s for s in self.samples if s.at <= at]
         after = [s for s in self.samples if s.at > at]
         further = [s for s in after if s.attempt > (before[-1].attempt if before else 0)]
-        known = further[0].commits if further else max((s.commits for s in before), default=0)
-        return next((s.at - at for s in further or after if s.commits > known or s.finished), None)
+        least = further[0].commits if further else known
+        return next((s.at - at for s in further or after if s.commits > least or s.finished), None)
 
     def gpu_seconds(self, start: float, end: float) -> float:
         """GPU-seconds that pods of the sweep held in a span of time."""

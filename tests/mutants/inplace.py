@@ -29,13 +29,15 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.kill import OPTIONS, SEEDS, TESTS, WALL_SECONDS
+from tests.mutants.kill import OPTIONS, SEEDS, WALL_SECONDS
 from tests.simulation.kept import kept
 from tests.simulation.life import simulate
 from tests.simulation.schedule import Schedule, draw
 
 TARGETS = ("operator/trainsweep/core", "operator/trainsweep/runtime/apply.py")
 """Of what there are mutants."""
+TESTS = tuple(f"tests/unit/{layer}" for layer in ("core", "runtime", "plan", "cli"))
+"""The unit tests of all that goes through them."""
 Key = tuple[str, str, int]
 """A function: its file, its qualified name, its first line."""
 

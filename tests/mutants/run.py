@@ -22,8 +22,8 @@ from tests.mutants.fixed import MUTANTS, Mutant
 from tests.simulation import section
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("operator/trainsweep", "trainjobs", "tests/corpus", "tests/simulation", "tests/mutants", "tests/unit")
-FILES = ("pyproject.toml", "tests/conftest.py")
+PARTS = ("operator/trainsweep", "trainjobs", "tests", "examples", "manifests", "docs", "charts")
+FILES = ("pyproject.toml", "CHANGELOG.md")
 """What a copy needs."""
 
 

@@ -23,11 +23,11 @@ def _watcher(*looks: tuple[float, int, int, bool]) -> Watcher:
         ),
         pytest.param([(-1, 1, 3, False), (4, 1, 3, True)], 4, id="the end of the sweep"),
         pytest.param([(-1, 1, 3, False), (4, 1, 3, False)], None, id="never"),
-        pytest.param([(3, 1, 0, False), (6, 1, 1, False)], 6, id="struck before the first look"),
+        pytest.param([(-1, 1, 2, False), (2, 1, 3, False), (6, 1, 4, False)], 6, id="not one from before the fault"),
     ],
 )
 def test_seconds_to_recovery(looks: list[tuple[float, int, int, bool]], seconds: float | None) -> None:
-    assert _watcher(*looks).recovered_after(AT) == seconds
+    assert _watcher(*looks).recovered_after(AT, known=3) == seconds
 
 
 def test_gpu_seconds_are_of_the_span_alone() -> None:
