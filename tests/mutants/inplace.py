@@ -21,8 +21,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -44,12 +44,15 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Test:
-    """One unit test, or one life: whether it passes, its seconds, and the lines of the targets that it runs."""
+    """One unit test, or one life: whether it passes, its seconds, and the lines of the targets that it runs.
+
+    `lines` has an integer a file, whose n-th bit is set for line n: there are a million of them.
+    """
 
     name: str
     passes: Callable[[], bool]
     seconds: float = 0.0
-    lines: frozenset[tuple[str, int]] = frozenset()
+    lines: Mapping[str, int] = field(default_factory=dict)
 
 
 def target_files() -> set[str]:
@@ -144,7 +147,10 @@ def _measured(test: Test, files: set[str]) -> Test:
         passed = test.passes()
     if not passed:
         raise RuntimeError(f"the code as it is does not survive {test.name}: run `make test-fast`")
-    return Test(test.name, test.passes, time.process_time() - began, frozenset(tracer.seen))
+    lines: dict[str, int] = {}
+    for file, line in tracer.seen:
+        lines[file] = lines.get(file, 0) | 1 << line
+    return Test(test.name, test.passes, time.process_time() - began, lines)
 
 
 # ---------------------------------------------------------------------------------------------------- the server
@@ -167,6 +173,8 @@ class Server:
             self._say(str(error))
             return True
         functions, kept_results = living(files), caches()
+        gc.collect()
+        gc.freeze()  # no child looks through all of it again
         self._say("ready")
         for line in sys.stdin:
             module, first, last = line.split()
@@ -185,10 +193,9 @@ class Server:
         body = function_at(Path(path).read_text(), first, last)
         if body is None:
             return []
-        through = {(path, n) for n in range(body[0], body[1] + 1)}
-        there = {(path, n) for n in range(first, last + 1)}
+        through, there = _bits(*body), _bits(first, last)
         return sorted(
-            (t for t in tests if not through.isdisjoint(t.lines)), key=lambda t: (there.isdisjoint(t.lines), t.seconds)
+            (t for t in tests if t.lines.get(path, 0) & through), key=lambda t: (not t.lines[path] & there, t.seconds)
         )
 
     def _unit(self, item: pytest.Item) -> Test:
@@ -202,6 +209,10 @@ class Server:
     def _say(self, word: str) -> None:
         self._answers.write(f"{word}\n")
         self._answers.flush()
+
+
+def _bits(first: int, last: int) -> int:
+    return (1 << last + 1) - (1 << first)
 
 
 def _schedules() -> list[Schedule]:

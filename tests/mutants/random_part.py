@@ -17,21 +17,14 @@ from pathlib import Path
 import yaml
 
 from tests.mutants import drawn
-from tests.mutants.inplace import TARGETS
+from tests.mutants.inplace import TARGETS, TESTS
 from tests.mutants.workers import go_on, survived
 from tests.simulation import section
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("TRAINSWEEP_CACHE") or Path.home() / ".cache" / "trainsweep") / "mutants"
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
-KILLERS = (
-    "tests/corpus",
-    "tests/unit/core",
-    "tests/unit/runtime",
-    "tests/simulation",
-    "tests/mutants/kill.py",
-    "tests/mutants/inplace.py",
-)
+KILLERS = ("tests/corpus", *TESTS, "tests/simulation", "tests/mutants/kill.py", "tests/mutants/inplace.py")
 LEAST_KILLED = 0.9
 
 
