@@ -36,7 +36,7 @@ from tests.simulation.schedule import Schedule, draw
 
 TARGETS = ("operator/trainsweep/core", "operator/trainsweep/runtime/apply.py")
 """Of what there are mutants."""
-TESTS = tuple(f"tests/unit/{layer}" for layer in ("core", "runtime", "plan", "cli"))
+TESTS = tuple(f"tests/unit/{layer}" for layer in ("core", "runtime", "plan", "cli", "render", "argocd"))
 """The unit tests of all that goes through them."""
 Key = tuple[str, str, int]
 """A function: its file, its qualified name, its first line."""

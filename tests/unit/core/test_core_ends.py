@@ -276,6 +276,18 @@ def test_spot_node_of_the_head_that_is_gone_is_infrastructure() -> None:
     assert stage.attempt.end_class == "Infrastructure"
 
 
+def test_a_worker_that_was_killed_for_memory_is_not_the_head() -> None:
+    stage = Stage().running()
+    assert isinstance(stage.cluster, ClusterView)
+    stage.cluster = replace(stage.cluster, head_ready=False, head_reason="ContainersNotReady")
+    stage.pods = (
+        head(name="w", head=False, phase="Failed", exit_reason="OOMKilled"),
+        head(phase="Failed", exit_reason="Error"),
+    )
+    stage.decide(10)
+    assert (stage.attempt.reason, stage.attempt.message) == ("HeadLost", "The head pod was lost (Error).")
+
+
 @pytest.mark.parametrize(("deployment", "flag"), [("Running", True), ("Suspending", False), ("Suspending", True)])
 def test_cluster_that_kueue_takes_is_an_eviction_not_a_lost_head(deployment: str, flag: bool) -> None:
     stage = Stage().running().head_is_lost().job_is(deployment, "RUNNING", suspended=flag)

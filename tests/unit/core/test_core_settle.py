@@ -301,3 +301,22 @@ def test_backoff_is_kept() -> None:
     assert plan.wake_at is not None
     assert plan.wake_at > stage.now
     assert "CreateRayJob" in kinds(stage.decide(50))
+
+
+@pytest.mark.parametrize(
+    ("reported", "reason", "waits"),
+    [
+        pytest.param(False, FailureReason.STORAGE_DENIED, False, id="refused like the driver"),
+        pytest.param(True, FailureReason.STORAGE_DENIED, True, id="a trial had reported"),
+        pytest.param(False, FailureReason.INTERNAL, True, id="the driver was not refused"),
+    ],
+)
+def test_a_refused_look_is_waited_for_unless_nothing_can_be_owed(
+    reported: bool, reason: FailureReason, waits: bool
+) -> None:
+    stage = Stage().running()
+    if reported:
+        stage.reporting().decide(5)
+    stage.ended(reason=reason)
+    stage.settled(Proof.UNKNOWN, denied=True)
+    assert (stage.attempt.settled_at is None) == waits

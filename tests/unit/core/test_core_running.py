@@ -1,0 +1,100 @@
+"""What the conditions say of a live attempt, from the first look at its RayJob to the trials that run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.core.core_builders import NOW, Stage, head, kinds, only, progress, spec
+from trainsweep.api.conditions import Condition
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.api.status import AttemptStatus
+from trainsweep.contract.documents import Phase
+from trainsweep.core import deadlines, model
+from trainsweep.core.model import RayJobView, Unreadable
+from trainsweep.core.times import to_text
+
+
+def _said(stage: Stage, kind: Condition) -> tuple[str, str, str]:
+    found = stage.condition(kind)
+    return found.status, found.reason, found.message
+
+
+def test_a_suspended_ray_job_waits_for_kueue() -> None:
+    stage = Stage().launched()
+    assert isinstance(stage.job, RayJobView)
+    stage.job = replace(stage.job, suspended=True, deployment_status="Suspended")
+    stage.decide(5)
+    words = "The RayJob is suspended: Kueue has not admitted it yet."
+    assert _said(stage, Condition.CLUSTER_READY) == ("False", "Queued", words)
+    assert stage.state == "Unknown/Starting"
+    assert stage.attempt.ended_at is None
+
+
+def test_an_admitted_ray_job_waits_for_its_head() -> None:
+    stage = Stage().launched()
+    stage.decide(5)
+    assert _said(stage, Condition.CLUSTER_READY)[:2] == ("False", "ClusterStarting")
+    assert "is being started" in _said(stage, Condition.CLUSTER_READY)[2]
+    assert stage.attempt.ready_at is None
+
+
+def test_the_head_makes_the_cluster_ready_and_the_receipt_the_trials_finished() -> None:
+    stage = Stage().running()
+    assert _said(stage, Condition.CLUSTER_READY)[:2] == ("True", "ClusterReady")
+    assert _said(stage, Condition.TRIALS_FINISHED)[:2] == ("False", "TrialsRunning")
+    assert stage.state == "Unknown/Running"
+    stage.waiting().decide(60)  # not worth a write of its own
+    assert _said(stage, Condition.TRIALS_FINISHED)[:2] == ("True", "TrialsFinished")
+    assert stage.state == "Unknown/Verifying"
+
+
+def test_a_pod_that_is_no_head_makes_no_cluster_ready() -> None:
+    stage = Stage().running()
+    other = Stage().launched()
+    other.cluster, other.pods = stage.cluster, (head(head=False),)
+    other.decide(5)
+    assert _said(other, Condition.CLUSTER_READY)[0] == "False"
+
+
+def test_a_long_message_is_cut_to_what_the_field_may_hold() -> None:
+    stage = Stage().running().job_is("Failed", "FAILED", message="x" * 5000)
+    stage.decide(5)
+    assert stage.attempt.message == "x" * 2048
+
+
+def test_an_unreadable_ray_job_says_nothing() -> None:
+    stage = Stage().running()
+    before = stage.status
+    stage.job = Unreadable("503")
+    assert kinds(stage.decide(5)) == []
+    assert stage.status == before
+
+
+STALL = TrainSweepSpec.model_validate(spec(deadlines={"startupSeconds": 1000, "stallSeconds": 60}))
+
+
+@pytest.mark.parametrize(
+    ("phase", "step", "due"),
+    [
+        pytest.param(Phase.RUNNING, NOW - 30, NOW + 30, id="a report"),
+        pytest.param(Phase.RUNNING, None, NOW + 60, id="a heartbeat while nothing has reported"),
+        pytest.param(Phase.WAITING_FOR_VERDICT, NOW - 30, NOW + 60, id="only a heartbeat after the training"),
+        pytest.param(Phase.ENDED, NOW - 30, None, id="nothing once it has ended"),
+    ],
+)
+def test_the_next_sign_of_life(phase: Phase, step: float | None, due: float | None) -> None:
+    attempt = AttemptStatus(number=1, ray_job="x", started_at=to_text(NOW - 100), first_report_at=to_text(NOW - 50))
+    assert deadlines.stall_at(STALL, attempt, progress("1-0d2f6f1f", phase, NOW, last_step_at=step)) == due
+
+
+def test_no_sign_of_life_is_due_before_the_first_report() -> None:
+    attempt = AttemptStatus(number=1, ray_job="x", started_at=to_text(NOW))
+    assert deadlines.stall_at(STALL, attempt, progress("1-0d2f6f1f", Phase.RUNNING, NOW)) is None
+
+
+def test_the_hold_is_made_again_while_the_attempt_lives() -> None:
+    stage = Stage().running()
+    stage.hold = None
+    assert only(stage.decide(5), model.RepairHoldReference, most=1)
