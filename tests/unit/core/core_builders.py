@@ -139,6 +139,8 @@ class Stage:
         """Makes a pass `after` seconds later."""
         self.now += after
         plan = decide(self.observed(), self.now)
+        goes_on = plan.wake_at is None or plan.wake_at >= self.now or plan.status is not None
+        assert goes_on, "a pass that changes nothing asks for the next one at once, and for ever"
         if plan.status is not None:
             self.status, self.written_at = plan.status, self.now
         if only(plan, model.AddFinalizer, most=1):

@@ -18,6 +18,8 @@ CLASSES = sorted(
     ),
     key=lambda found: (found.__module__, found.__name__),
 )
+SAID: dict[str, dict[str, object]] = {}
+"""Defaults that are something, by class."""
 
 
 @pytest.mark.parametrize("found", CLASSES, ids=lambda found: found.__name__)
@@ -27,3 +29,11 @@ def test_it_is_frozen(found: type) -> None:
 
 def test_what_goes_in_and_comes_out_is_among_them() -> None:
     assert {"Observed", "Plan", "Settlement", "WriteStatus"} <= {found.__name__ for found in CLASSES}
+
+
+@pytest.mark.parametrize("found", CLASSES, ids=lambda found: found.__name__)
+def test_what_is_not_said_is_nothing(found: type) -> None:
+    """A default never claims anything: no proof, no object, no time, no flag. `None` of a kind is of those that may lack."""
+    defaults = {f.name: f.default for f in dataclasses.fields(found) if f.default is not dataclasses.MISSING}
+    said = {name: value for name, value in defaults.items() if value not in (None, "", 0, False, ())}
+    assert said == SAID.get(found.__name__, {})

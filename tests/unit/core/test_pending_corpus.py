@@ -61,6 +61,7 @@ def test_a_situation_has_its_layer_reason_and_message(path: Path) -> None:
         return
     assert found is not None
     assert (found.layer, found.reason, found.message) == (expect["layer"], expect["reason"], expect["message"])
+    assert (found.cure, found.passing) == (expect.get("cure", ""), expect.get("passing", False))
     assert found.cure or found.passing, "what does not pass by itself needs a cure"
     for layer, state in expect.get("also", {}).items():
         assert next(s.state for s in steps if s.layer == layer) == state
