@@ -32,7 +32,7 @@ def go_on(
     workers: int,
     killers: str,
 ) -> None:
-    """Tries what was not tried yet, in random order, and what has survived other tests than these.
+    """Tries what has survived other tests than these, then what was not tried yet, in random order.
 
     Args:
         copy: makes a tree to break.
@@ -57,8 +57,9 @@ def go_on(
         ProcessPoolExecutor(workers, mp_context=context, initializer=_settle_in, initargs=(trees,)) as pool,
     ):
         again = [item for item, result in db.completed_work_items if survived(result) and result.output != killers]
-        items = [*db.pending_work_items, *again]
+        items = list(db.pending_work_items)
         random.SystemRandom().shuffle(items)
+        items += again  # taken first
         running: dict[Any, str] = {}
         while running or (items and time.monotonic() < until):
             while items and len(running) < workers and time.monotonic() < until:
