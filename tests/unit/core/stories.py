@@ -149,7 +149,8 @@ def is_adopted() -> Told:
     stage = told()
     stage.running().waiting().looked(outcome=Outcome.COMPLETED, outcome_reason=ADOPTED)
     _obey(stage)
-    stage.job_is("Complete", "SUCCEEDED").decide(5)
+    stage.ended("Complete", "SUCCEEDED", outcome=Outcome.COMPLETED, reason=ADOPTED)
+    stage.decide(5)
     return stage
 
 
