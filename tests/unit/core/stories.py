@@ -8,6 +8,8 @@ from typing import Any
 
 from tests.unit.core.core_builders import NOW, control_of, head, klass, only, spec
 from tests.unit.core.told import Told
+from trainsweep.api.conditions import Condition, Reason
+from trainsweep.api.status import ConditionStatus
 from trainsweep.contract.documents import ADOPTED, FailureReason, Outcome, Phase
 from trainsweep.contract.labels import FORCE_RELEASE, RETRY_NOW
 from trainsweep.core import model
@@ -135,8 +137,8 @@ def is_exported() -> Told:
     stage.title("an unreadable copy").export = ExportLook(
         stage.own, ExportState.UNKNOWN, made_at=stage.now, message="503"
     )
-    stage.decide(5)
-    stage.decide(10)
+    stage.decide(9)
+    stage.decide(1)
     stage.export = ExportLook(
         stage.own, ExportState.PROVEN, made_at=stage.now, uri="s3://bucket/models/x", files=3, bytes=9
     )
@@ -194,12 +196,14 @@ def the_store_cannot_be_read() -> Told:
     stage.running().waiting()
     for proof, more in ((Proof.UNKNOWN, {}), (Proof.UNKNOWN, {"denied": True}), (Proof.INVALID, {})):
         stage.title(f"{proof} {more}").looked(proof, **more)
-        stage.decide(5)
-        stage.decide(10)
+        stage.decide(9)
+        stage.decide(1)
     stage.title("it fails, and nobody can look").ended(outcome=Outcome.FAILED, reason=FailureReason.INTERNAL)
     stage.settled(Proof.UNKNOWN, denied=True)
-    stage.decide(150)
-    stage.title("the end of the hold").decide(600)
+    stage.decide(139)
+    stage.decide(1)
+    stage.title("a second before the end of the hold").decide(458)
+    stage.title("the end of the hold").decide(1)
     return stage
 
 
@@ -209,8 +213,9 @@ def nobody_has_looked() -> Told:
     stage.running().ended("Complete", "SUCCEEDED")
     stage.decide(5)
     stage.settling = True
-    stage.decide(700)
-    stage.title("an hour after the longest hold").decide(3600)
+    stage.decide(600)
+    stage.decide(3599)
+    stage.title("an hour after the longest hold").decide(1)
     return stage
 
 
@@ -219,8 +224,8 @@ def a_receipt_contradicts_the_store() -> Told:
     stage = told()
     stage.running().ended("Complete", "SUCCEEDED")
     stage.settled(Proof.INVALID, "d" * 64)
-    stage.decide(30)
-    stage.decide(40)
+    stage.decide(58)
+    stage.decide(1)
     return stage
 
 
@@ -290,8 +295,8 @@ def its_pods_can_never_start() -> Told:
             phase="Pending", ready=False, problem_layer="Image", problem_reason="InvalidImageName", started_at=stage.now
         ),
     )
-    stage.decide(30)
-    stage.decide(40)
+    stage.decide(60)
+    stage.decide(1)
     stage.settled()
     return stage
 
@@ -335,8 +340,8 @@ def a_left_driver_is_silent() -> Told:
     stage = told()
     stage.running().reporting().orphaned()
     stage.decide(5)
-    stage.decide(50)
-    stage.decide(20)
+    stage.decide(59)
+    stage.decide(1)
     return stage
 
 
@@ -387,11 +392,11 @@ def runs_out_of_time_and_obeys() -> Told:
 @story
 def runs_out_of_time_and_does_not_obey() -> Told:
     stage = _second(_limited(totalSeconds=500))
-    stage.now = NOW + 525
+    stage.now = NOW + 515
     stage.reporting()
     _obey(stage)
-    stage.decide(100)
-    stage.decide(71)
+    stage.decide(169)
+    stage.decide(1)
     stage.settled()
     return stage
 
@@ -400,8 +405,8 @@ def runs_out_of_time_and_does_not_obey() -> Told:
 def nothing_reports_before_the_startup_deadline() -> Told:
     stage = told(deadlines={"startupSeconds": 100})
     stage.launched()
-    stage.decide(50)
-    stage.decide(51)
+    stage.decide(99)
+    stage.decide(1)
     stage.settled()
     return stage
 
@@ -411,8 +416,8 @@ def no_node_comes_before_the_queued_deadline() -> Told:
     stage = told(deadlines={"startupSeconds": 100, "queuedSeconds": 60})
     stage.launched()
     stage.pods = (head(phase="Pending", ready=False, problem_layer="Placement", problem_message="no node"),)
-    stage.decide(50)
-    stage.decide(11)
+    stage.decide(59)
+    stage.decide(1)
     return stage
 
 
@@ -462,8 +467,9 @@ def its_budget_is_used_up() -> Told:
     stage = told(budget={"cpuHours": 0.1})
     stage.running().pods = (head(cpus=4, started_at=NOW),)
     stage.reporting().decide(30)
-    stage.decide(30)
-    stage.now = NOW + 95
+    stage.title("a second before 360 CPU-seconds").now = NOW + 89
+    stage.decide()
+    stage.now = NOW + 85
     _obey(stage)
     return stage
 
@@ -519,7 +525,8 @@ def is_deleted_and_does_not_stop() -> Told:
     stage.deleted_at = stage.now
     _obey(stage)
     stage.decide(180)
-    stage.title("the grace is over").decide(120)
+    stage.decide(114)
+    stage.title("the grace is over").decide(1)
     stage.torn_down()
     return stage
 
@@ -539,8 +546,8 @@ def is_deleted_when_its_spec_cannot_be_read() -> Told:
     stage.running().reporting().decide(5)
     stage.spec, stage.deleted_at = {"trials": 3}, stage.now
     stage.decide(5)
-    stage.decide(590)
-    stage.decide(10)
+    stage.decide(594)
+    stage.decide(1)
     return stage
 
 
@@ -576,7 +583,8 @@ def its_ray_job_is_refused() -> Told:
     stage.refusal = "exceeded quota"
     stage.decide(5)
     stage.decide(5)
-    stage.title("the startup deadline").decide(1000)
+    stage.decide(989)
+    stage.title("the startup deadline").decide(1)
     stage.settled()
     return stage
 
@@ -627,6 +635,8 @@ def stands_in_line() -> Told:
     stage.title("others hold and wait").line = (other("team-a/x", 3, 2, holds=True), *many)
     stage.decide()
     stage.decide(1)
+    stage.title("exactly three are before it").line = many[:3]
+    stage.decide(1)
     stage.title("one is undecided").line = (other("team-a/y", 4, 1, undecided=True),)
     stage.decide(15)
     stage.title("nobody is before it").line = ()
@@ -641,4 +651,59 @@ def the_namespace_has_spent_its_gpu_hours() -> Told:
     stage.line = (InLine("team/x", "team", "uid-x", 1, 1, False, True, False, gpu_seconds=36_000.0),)
     stage.decide()
     stage.decide(1)
+    return stage
+
+
+@story
+def its_operator_has_failed_inside() -> Told:
+    """Who was stalled by the operator's own fault stands in no line, and draws anew."""
+    stage = told(training={"workers": {"count": 1, "resources": GPU}})
+    stage.sweep_class = klass(limits={"gpus": 1})
+    stage.line = (InLine("team-a/x", "team-a", "uid-x", 3, 1, False, True, False),)
+    stage.decide()
+    stage.line = (*stage.line, InLine("team-a/y", "team-a", "uid-y", 8, 1, True, False, False))
+    held = [c for c in stage.status.conditions if c.type != "Reconciling"]
+    ours = ConditionStatus(
+        type=Condition.STALLED,
+        status="True",
+        observed_generation=1,
+        last_transition_time=to_text(NOW),
+        reason=Reason.INTERNAL_ERROR,
+        message="KeyError",
+    )
+    stage.status = stage.status.model_copy(update={"conditions": [*held, ours]})
+    stage.decide(60)
+    return stage
+
+
+@story
+def its_last_attempt_cannot_be_proven() -> Told:
+    """Released after the hold, and said so."""
+    stage = told(failurePolicy={"attempts": {"application": 0}})
+    stage.running().ended(outcome=Outcome.FAILED, reason=FailureReason.INTERNAL)
+    stage.settled(Proof.UNKNOWN)
+    stage.decide(600)
+    stage.torn_down()
+    return stage
+
+
+@story
+def its_ray_job_goes_before_anything_is_known() -> Told:
+    """Nobody can say whether a driver ran: the store is away too."""
+    stage = told()
+    stage.launched()
+    stage.decide(60)
+    stage.job, stage.progress = None, Unreadable("503")
+    stage.title("deleted").deleted_at = stage.now
+    stage.decide(5)
+    stage.decide(5)
+    return stage
+
+
+@story
+def no_time_is_left_for_a_further_attempt() -> Told:
+    stage = told(deadlines={"startupSeconds": 50, "totalSeconds": 60})
+    stage.running().reporting().decide(40)
+    stage.ended(outcome=Outcome.FAILED, reason=FailureReason.INTERNAL)
+    stage.settled()
     return stage

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.core.core_builders import NOW, Stage, control_of, head, klass, only, spec
-from trainsweep.api.status import UsageStatus
+from trainsweep.api.spec import TrainSweepSpec
+from trainsweep.api.status import TrainSweepStatus, UsageStatus
 from trainsweep.contract.documents import Control, Limits, Outcome
 from trainsweep.core import model
 from trainsweep.core.model import PodView
-from trainsweep.core.usage import count
+from trainsweep.core.usage import count, exhausted_at
 
 GPU_SPEC = {"training": {"workers": {"count": 1, "resources": {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1}}}}
 
@@ -29,6 +30,29 @@ def test_a_pod_counts_from_its_node_to_its_end() -> None:
     usage = count(usage, [pod("a", NOW - 100, NOW + 30)], NOW + 50)
     assert (usage.gpu_seconds, usage.gpus) == (130, 0)
     assert count(usage, [pod("a", NOW - 100, NOW + 30)], NOW + 5000) == usage  # at rest there is nothing to write
+
+
+def test_a_cpu_pod_without_gpus_is_counted_too() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100, gpus=0)], NOW)
+    assert (usage.gpu_seconds, usage.cpu_seconds, usage.gpus, usage.cpus) == (0, 200, 0, 2)
+    usage = count(UsageStatus(), [pod("a", NOW, gpus=0)], NOW)  # it has only begun
+    assert (usage.cpu_seconds, usage.cpus) == (0, 2)
+    usage = count(UsageStatus(), [pod("a", NOW - 9, NOW - 2, gpus=0)], NOW)  # it has come and gone
+    assert (usage.cpu_seconds, usage.cpus) == (14, 0)
+
+
+def test_pods_that_come_take_nothing_from_what_is_counted() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100)], NOW)
+    assert count(usage, [pod("a", NOW - 100), pod("b", NOW - 50)], NOW + 10).gpu_seconds == 100 + 20
+
+
+def test_when_a_budget_will_be_used_up() -> None:
+    used = TrainSweepStatus(usage=UsageStatus(gpu_seconds=1000, gpus=2, cpu_seconds=100, cpus=4))
+    limited = TrainSweepSpec.model_validate(spec(**GPU_SPEC, budget={"gpuHours": 1, "cpuHours": 1}))
+    assert exhausted_at(used, limited, None, NOW) == NOW + (3600 - 100) / 4
+    idle = TrainSweepStatus(usage=UsageStatus(gpu_seconds=1000, gpus=2))
+    assert exhausted_at(idle, limited, None, NOW) == NOW + (3600 - 1000) / 2
+    assert exhausted_at(TrainSweepStatus(), limited, None, NOW) is None
 
 
 def test_the_same_moment_counts_once() -> None:
