@@ -56,7 +56,7 @@ def begin(tree: Path, environ: Mapping[str, str], session: Path) -> None:
     subprocess.run([tool, "init", str(config), str(new)], cwd=tree, env=dict(environ), check=True)
     with use_db(str(new), WorkDB.Mode.open) as db:
         items = list(db.work_items)
-        kept = [item for item in items if _worth(item) and not _in_annotation(tree, item)]
+        kept = [item for item in items if _worth(item) and not _is_silent(tree, item)]
         db.clear()
         db.add_work_items(kept)
     print(
@@ -70,17 +70,17 @@ def _worth(item: WorkItem) -> bool:
     return change in OPPOSITES.get(family, (change,))
 
 
-def _in_annotation(tree: Path, item: WorkItem) -> bool:
-    """Whether a mutant only changes a type annotation: all modules postpone their evaluation for ever."""
+def _is_silent(tree: Path, item: WorkItem) -> bool:
+    """Whether a mutant changes what says nothing: an annotation, or by one how much of a foreign text is taken over."""
     mutation = item.mutations[0]
-    return any(start <= mutation.start_pos < end for start, end in _annotations(tree / mutation.module_path))
+    return any(start <= mutation.start_pos < end for start, end in _silent_spans(tree / mutation.module_path))
 
 
 _KNOWN: dict[Path, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
 
 
-def _annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Begin and end (line, column) of every annotation of a module."""
+def _silent_spans(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Begin and end (line, column) of every annotation, whose evaluation all modules postpone for ever, and of such bounds."""
     if path not in _KNOWN:
         text = path.read_text()
         nodes: list[ast.expr | None] = []
@@ -89,6 +89,8 @@ def _annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
                 nodes.append(node.annotation)
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 nodes.append(node.returns)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("text", "cut"):
+                nodes += node.args[1:]
         _KNOWN[path] = [
             ((n.lineno, n.col_offset), (n.end_lineno or n.lineno, n.end_col_offset or 0)) for n in nodes if n
         ]

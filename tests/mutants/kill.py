@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-SEEDS = 30
+SEEDS = 15
 TESTS = ("tests/unit/docs/test_docs_timings.py", "tests/unit/core", "tests/unit/runtime/test_runtime_apply.py")
 CPU_SECONDS = 60
 """About five times of what surviving takes."""

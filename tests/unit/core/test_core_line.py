@@ -219,3 +219,12 @@ def test_the_ceiling_holds_and_everybody_is_served_in_any_order_of_half_passes(s
         if len(world.started) == len(world.sweeps):
             break
     assert sorted(world.started) == sorted(world.sweeps), "somebody starved"
+
+
+def test_three_are_named_and_of_four_one_is_counted() -> None:
+    for many, said in ((3, "3 asked for by t1/x, t2/x, t3/x before it"), (4, "t1/x, t2/x, t3/x and 1 more before it")):
+        stage = staged((other("team-a/x", 1, 2, holds=True), *(other(f"t{n}/x", 1 + n) for n in range(1, many + 1))))
+        stage.decide()
+        stage.decide(1)
+        assert stage.status.pending is not None
+        assert said in stage.status.pending.message
