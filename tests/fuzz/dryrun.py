@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,9 @@ class Tally:
     differences: list[str] = field(default_factory=list)
     seconds: float = 0.0
     kept: list[dict[str, Any]] = field(default_factory=list)
-    """Admitted specs for the live part."""
+    """Admitted specs that the operator must launch."""
+    odd: list[dict[str, Any]] = field(default_factory=list)
+    """Admitted specs that it must refuse in words."""
 
     def shortfalls(self, rules: list[Any]) -> list[str]:
         """What was not reached of what a run of 10,000 must reach; smaller runs are held to their share."""
@@ -49,14 +52,17 @@ def sweep(spec: dict[str, Any], name: str) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": "TrainSweep", "metadata": {"name": name}, "spec": spec}
 
 
-def run(api: ApiServer, count: int, seed: int, keep: int) -> tuple[Tally, Generator]:
+def run(
+    api: ApiServer, count: int, seed: int, keep: int, launches: Callable[[dict[str, Any]], bool]
+) -> tuple[Tally, Generator]:
     """Asks the server about `count` specs.
 
     Args:
         api: the server.
         count: how many.
         seed: of the generator.
-        keep: how many of the admitted are kept for the live part.
+        keep: how many of the admitted are kept for the live part that get to a RayJob; of the others a fifth of that.
+        launches: whether an admitted spec gets to a RayJob there.
     """
     tally, generator = Tally(), Generator(seed)
     started = time.monotonic()
@@ -72,8 +78,9 @@ def run(api: ApiServer, count: int, seed: int, keep: int) -> tuple[Tally, Genera
             fields = covered(made.spec)
             tally.leaves.update(fields)
             generator.learn(fields)
-            if len(tally.kept) < keep:
-                tally.kept.append(made.spec)
+            place, most = (tally.kept, keep) if launches(made.spec) else (tally.odd, keep // 5)
+            if len(place) < most:
+                place.append(made.spec)
         elif made.rule is not None and any(message.endswith(made.rule[1]) for _, message in told):
             tally.rules[made.rule] += 1
     tally.seconds = time.monotonic() - started

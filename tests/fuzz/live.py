@@ -16,6 +16,10 @@ from devcluster.cluster import Cluster
 from tests.e2e.lab import Lab, Sweep
 from tests.fuzz.dryrun import sweep
 from tests.integration.apiserver import ApiServer
+from trainsweep.api.checks import check_spec
+from trainsweep.api.resolve import SpecError, resolve
+from trainsweep.api.sweepclass import TrainSweepClassSpec
+from trainsweep.render.admission import check_class
 
 NAMESPACE = "fuzz"
 WORD_SECONDS = 30.0
@@ -26,6 +30,8 @@ class Live:
     """What became of them."""
 
     created: int = 0
+    expected: int = 0
+    """RayJobs."""
     launched: int = 0
     told: int = 0
     """Not admitted, with a reason."""
@@ -46,8 +52,8 @@ class Live:
             found.append(f"the operator restarted {self.restarts} times")
         if self.canary != "Completed":
             found.append(f"the canary ended as {self.canary!r}")
-        if self.launched < self.created // 4:
-            found.append(f"only {self.launched} of {self.created} got a RayJob: the generator aims too low")
+        if self.launched < self.expected:
+            found.append(f"only {self.launched} of {self.expected} got a RayJob")
         return found
 
 
@@ -69,19 +75,32 @@ def held_queue() -> list[dict[str, Any]]:
     ]
 
 
-def aimed(spec: dict[str, Any], number: int) -> dict[str, Any]:
-    """The spec in the held queue; three of four name no class and no store of their own, so that they get to a RayJob."""
-    out = copy.deepcopy(spec)
+def aimed(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec in the held queue, without what could not get to a RayJob here: a class or a store of its own, a suspension."""
+    out = {key: value for key, value in copy.deepcopy(spec).items() if key not in ("storage", "className", "suspend")}
     out["scheduling"] = {**(out.get("scheduling") or {}), "queueName": NAMESPACE}
     out["scheduling"].pop("priorityClassName", None)
-    if number % 4:
-        for key in ("storage", "className", "suspend"):
-            out.pop(key, None)
     return out
 
 
-def run(cluster: Cluster, specs: list[dict[str, Any]]) -> Live:
-    """Creates them all beside a canary, waits for their words, deletes them."""
+def launches(of_class: dict[str, Any], spec: dict[str, Any]) -> bool:
+    """Whether the operator has nothing to say against a spec so aimed, with the spec of the only class there is."""
+    raw, class_spec = aimed(spec), TrainSweepClassSpec.model_validate(of_class)
+    try:
+        resolved = resolve(raw, class_spec)
+    except SpecError:
+        return False
+    return not check_spec(resolved) and not check_class(resolved, raw, class_spec, NAMESPACE)
+
+
+def run(cluster: Cluster, specs: list[dict[str, Any]], odd: list[dict[str, Any]]) -> Live:
+    """Creates them all beside a canary, waits for their words, deletes them.
+
+    Args:
+        cluster: with operator, KubeRay and Kueue.
+        specs: of which each gets a RayJob.
+        odd: which the operator refuses, or suspends.
+    """
     lab, live = Lab(cluster), Live()
     lab.loops()
     lab.namespace(NAMESPACE)
@@ -91,14 +110,15 @@ def run(cluster: Cluster, specs: list[dict[str, Any]]) -> Live:
     lab.apply("canary", {"training": {"config": {"epochs": 4, "seconds": 1}}})
     waiting: dict[str, float] = {}
     words: dict[str, Sweep] = {}
-    for number, spec in enumerate(specs):
-        body = sweep(aimed(spec, number), f"f{number}")
+    for number, spec in enumerate([*map(aimed, specs), *odd]):
+        body = sweep(spec, f"f{number}")
         status, answer = api.call("POST", api.path(body, NAMESPACE), body)
         if status >= 300:
             live.exceptions.append(f"f{number} was admitted dry and refused for real: {answer.get('message')}")
             continue
         waiting[f"f{number}"] = time.monotonic()
         live.created += 1
+        live.expected += number < len(specs)
         _collect(lab, waiting, words, live)
     until = time.monotonic() + 120
     while waiting and time.monotonic() < until:
