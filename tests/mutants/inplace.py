@@ -1,11 +1,13 @@
 """What a mutant inside a function has to outlive: the unit tests and the lives that come through that function.
 
-The server has run them all once, so it knows their lines, and that the code as it is survives. For each mutant it forks; the
-child gives the functions that live there the mutated code, clears caches, and goes on until one fails: those of the mutated
+All of them are run once, so that their lines are known, and that the code as it is survives. For each mutant the server forks;
+the child gives the functions that live there the mutated code, clears caches, and goes on until one fails: those of the mutated
 line before the others, the quickest first. Time is bounded by the processor's clock, as in `tests.mutants.kill`.
 
-    python -m tests.mutants.inplace   # `MODULE FIRST LAST` a line; answers `survived`, `killed`, or `unreached`: nothing runs
-                                      # the function but an import, and a fresh process must try it
+    python -m tests.mutants.inplace FILE --measure  # writes the lines and the seconds of all tests, says `ready`, and ends
+    python -m tests.mutants.inplace FILE            # reads `MODULE FIRST LAST` a line; answers `survived`, `killed`, or
+                                                    # `unreached`: nothing runs the function but an import, and a fresh
+                                                    # process must try it
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import functools
 import gc
 import logging
 import os
+import pickle
 import resource
 import signal
 import sys
@@ -46,7 +49,7 @@ Key = tuple[str, str, int]
 class Test:
     """One unit test, or one life: whether it passes, its seconds, and the lines of the targets that it runs.
 
-    `lines` has an integer a file, whose n-th bit is set for line n: there are a million of them.
+    `lines` has an integer a module, whose n-th bit is set for line n: there are a million of them.
     """
 
     name: str
@@ -94,12 +97,12 @@ def living(files: set[str]) -> dict[Key, list[FunctionType]]:
     return found
 
 
-def caches() -> list[Any]:
-    """Results that functions of ours have kept."""
+def caches(files: set[str]) -> list[Any]:
+    """Results that functions of these files have kept."""
     return [
         one
         for one in gc.get_objects()
-        if isinstance(one, functools._lru_cache_wrapper) and "trainsweep" in one.__wrapped__.__module__
+        if isinstance(one, functools._lru_cache_wrapper) and one.__wrapped__.__code__.co_filename in files
     ]
 
 
@@ -149,7 +152,8 @@ def _measured(test: Test, files: set[str]) -> Test:
         raise RuntimeError(f"the code as it is does not survive {test.name}: run `make test-fast`")
     lines: dict[str, int] = {}
     for file, line in tracer.seen:
-        lines[file] = lines.get(file, 0) | 1 << line
+        module = str(Path(file).relative_to(Path.cwd()))
+        lines[module] = lines.get(module, 0) | 1 << line
     return Test(test.name, test.passes, time.process_time() - began, lines)
 
 
@@ -157,46 +161,41 @@ def _measured(test: Test, files: set[str]) -> Test:
 
 
 class Server:
-    """A pytest plugin that collects the tests, and answers instead of running them."""
+    """A pytest plugin that collects the tests, and measures them or answers instead of running them."""
 
-    def __init__(self, answers: Any) -> None:
-        self._answers, self._failed = answers, False
+    def __init__(self, answers: Any, known: Path, *, measure: bool) -> None:
+        self._answers, self._known, self._measure, self._failed = answers, known, measure, False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._failed = self._failed or report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        files = target_files()
+        tests = [*map(self._unit, session.items), *(_life(*one) for one in enumerate(_schedules()))]
         try:
-            tests = [_measured(t, files) for t in (*map(self._unit, session.items), *map(_life, _schedules()))]
-        except RuntimeError as error:
-            self._say(str(error))
-            return True
-        functions, kept_results = living(files), caches()
+            if self._measure:
+                measured = [_measured(t, target_files()) for t in tests]
+                self._known.write_bytes(pickle.dumps({t.name: (t.seconds, t.lines) for t in measured}))
+                self._say("ready")
+            else:
+                known = pickle.loads(self._known.read_bytes())  # noqa: S301  # ours
+                self._serve([Test(t.name, t.passes, *known[t.name]) for t in tests])
+        except Exception as error:
+            self._say(repr(error))
+        return True
+
+    def _serve(self, tests: list[Test]) -> None:
+        if not tests[-1].passes():  # also for what it imports and caches
+            raise RuntimeError(f"{tests[-1].name} does not pass twice")
+        files = target_files()
+        functions, kept_results = living(files), caches(files)
         gc.collect()
         gc.freeze()  # no child looks through all of it again
         self._say("ready")
         for line in sys.stdin:
             module, first, last = line.split()
+            chosen = _chosen(tests, module, int(first), int(last))
             path = str(Path(module).resolve())
-            try:
-                chosen = self._chosen(tests, path, int(first), int(last))
-                said = _forked(chosen, path, functions, kept_results) if chosen else "unreached"
-            except Exception as error:
-                self._say(f"{line.strip()}: {error!r}")
-                raise
-            self._say(said)
-        return True
-
-    def _chosen(self, tests: list[Test], path: str, first: int, last: int) -> list[Test]:
-        """Those that come through the function, in the order in which they are run."""
-        body = function_at(Path(path).read_text(), first, last)
-        if body is None:
-            return []
-        through, there = _bits(*body), _bits(first, last)
-        return sorted(
-            (t for t in tests if t.lines.get(path, 0) & through), key=lambda t: (not t.lines[path] & there, t.seconds)
-        )
+            self._say(_forked(chosen, path, functions, kept_results) if chosen else "unreached")
 
     def _unit(self, item: pytest.Item) -> Test:
         def passes() -> bool:
@@ -211,6 +210,17 @@ class Server:
         self._answers.flush()
 
 
+def _chosen(tests: list[Test], module: str, first: int, last: int) -> list[Test]:
+    """Those that come through the function of these lines, in the order in which they are run."""
+    body = function_at(Path(module).read_text(), first, last)
+    if body is None:
+        return []
+    through, there = _bits(*body), _bits(first, last)
+    return sorted(
+        (t for t in tests if t.lines.get(module, 0) & through), key=lambda t: (not t.lines[module] & there, t.seconds)
+    )
+
+
 def _bits(first: int, last: int) -> int:
     return (1 << last + 1) - (1 << first)
 
@@ -219,7 +229,7 @@ def _schedules() -> list[Schedule]:
     return [*(k.schedule for k in kept()), *map(draw, range(SEEDS))]
 
 
-def _life(schedule: Schedule) -> Test:
+def _life(number: int, schedule: Schedule) -> Test:
     def passes() -> bool:
         logging.disable(logging.CRITICAL)
         try:
@@ -230,7 +240,7 @@ def _life(schedule: Schedule) -> Test:
             logging.disable(logging.NOTSET)
         return True
 
-    return Test(f"the life of seed {schedule.seed}", passes)
+    return Test(f"life {number}, of seed {schedule.seed}", passes)
 
 
 def _forked(tests: list[Test], path: str, functions: dict[Key, list[FunctionType]], kept_results: list[Any]) -> str:
@@ -259,7 +269,8 @@ def main() -> int:
     silence = os.open(os.devnull, os.O_RDWR)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    code = int(pytest.main([*OPTIONS, "-s", *TESTS], plugins=[Server(answers)]))
+    server = Server(answers, Path(sys.argv[1]), measure="--measure" in sys.argv[2:])
+    code = int(pytest.main([*OPTIONS, "-s", *TESTS], plugins=[server]))
     if code:
         answers.write(f"pytest cannot run {' '.join(TESTS)} in {Path.cwd()}: {code}\n")
     return code

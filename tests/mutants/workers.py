@@ -46,15 +46,20 @@ def go_on(
 
     context = multiprocessing.get_context("spawn")
     trees: SimpleQueue[tuple[str, dict[str, str]]] = context.SimpleQueue()
+    lines = session.with_name(f"lines-{killers}.pickle")
     for number in range(workers):
         tree = session.parent / str(number)
         shutil.rmtree(tree, ignore_errors=True)  # a slice may have been ended in the middle of a mutant
         copy(tree)
+        if not lines.exists():
+            _Server(dict(environment(tree)), "tests.mutants.inplace", str(lines), "--measure", tree=tree).answer(
+                None, "ready"
+            )
         trees.put((str(tree), dict(environment(tree))))
     until = time.monotonic() + minutes * 60 if minutes else float("inf")
     with (
         use_db(str(session), WorkDB.Mode.open) as db,
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_settle_in, initargs=(trees,)) as pool,
+        ProcessPoolExecutor(workers, mp_context=context, initializer=_settle_in, initargs=(trees, str(lines))) as pool,
     ):
         again = [item for item, result in db.completed_work_items if survived(result) and result.output != killers]
         items = list(db.pending_work_items)
@@ -81,9 +86,11 @@ def survived(result: WorkResult) -> bool:
 class _Server:
     """A process that answers a line with a line."""
 
-    def __init__(self, environ: dict[str, str], *arguments: str) -> None:
+    def __init__(self, environ: dict[str, str], *arguments: str, tree: Path | None = None) -> None:
         command = [sys.executable, "-m", *arguments]
-        self._process = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, cwd=tree, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def answer(self, question: str | None, *known: str) -> str:
         """What it says to a question, or of itself (None).
@@ -104,10 +111,10 @@ class _Server:
 
 
 class _Killers:
-    """The servers of one tree. Each tells first that the code as it is survives."""
+    """The servers of one tree. The code as it is survives both, or no mutant is tried."""
 
-    def __init__(self, environ: dict[str, str]) -> None:
-        self._in_place = _Server(environ, "tests.mutants.inplace")
+    def __init__(self, environ: dict[str, str], lines: str) -> None:
+        self._in_place = _Server(environ, "tests.mutants.inplace", lines)
         self._in_place.answer(None, "ready")
         self._fresh = _Server(environ, "tests.mutants.kill", "--serve")
         self._fresh.answer(UNCHANGED, "survived")
@@ -126,11 +133,11 @@ _OWN: list[_Killers] = []
 """Those of this process."""
 
 
-def _settle_in(trees: SimpleQueue[tuple[str, dict[str, str]]]) -> None:
+def _settle_in(trees: SimpleQueue[tuple[str, dict[str, str]]], lines: str) -> None:
     """A worker takes a tree, and works in no other."""
     tree, environ = trees.get()
     os.chdir(tree)
-    _OWN.append(_Killers(environ))
+    _OWN.append(_Killers(environ, lines))
 
 
 def _try(item: WorkItem, killers: str) -> WorkResult:
