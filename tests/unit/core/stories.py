@@ -354,6 +354,10 @@ def kueue_takes_the_cluster() -> Told:
     stage.pods, stage.cluster = (), None
     stage.decide(5)
     stage.settled()
+    stage.torn_down()
+    stage.now += 60
+    stage.title("the second attempt is queued").launched().job_is("Suspended", "", suspended=True)
+    stage.decide(5)
     return stage
 
 
@@ -491,7 +495,8 @@ def is_suspended_and_resumed() -> Told:
     stage.decide(5)
     stage.title("resumed").spec = spec()
     stage.generation = 3
-    stage.decide(100)
+    stage.now += 100
+    stage.running().reporting().decide(60)
     return stage
 
 
