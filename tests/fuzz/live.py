@@ -23,6 +23,8 @@ from trainsweep.render.admission import check_class
 
 NAMESPACE = "fuzz"
 WORD_SECONDS = 30.0
+COLLECT_SECONDS = 5.0
+"""Between two looks at all of them, each of which takes the API server seconds."""
 
 
 @dataclass
@@ -108,6 +110,7 @@ def run(cluster: Cluster, specs: list[dict[str, Any]], odd: list[dict[str, Any]]
         sweeps.apply(cluster, one)
     api = ApiServer(cluster.kubeconfig)
     lab.apply("canary", {"training": {"config": {"epochs": 4, "seconds": 1}}})
+    collected = time.monotonic()
     waiting: dict[str, float] = {}
     words: dict[str, Sweep] = {}
     for number, spec in enumerate([*map(aimed, specs), *odd]):
@@ -119,7 +122,9 @@ def run(cluster: Cluster, specs: list[dict[str, Any]], odd: list[dict[str, Any]]
         waiting[f"f{number}"] = time.monotonic()
         live.created += 1
         live.expected += number < len(specs)
-        _collect(lab, waiting, words, live)
+        if time.monotonic() > collected + COLLECT_SECONDS:
+            _collect(lab, waiting, words, live)
+            collected = time.monotonic()
     until = time.monotonic() + 120
     while waiting and time.monotonic() < until:
         _collect(lab, waiting, words, live)
@@ -149,8 +154,6 @@ def _items(lab: Lab, kind: str) -> list[dict[str, Any]]:
 
 def _collect(lab: Lab, waiting: dict[str, float], words: dict[str, Sweep], live: Live) -> None:
     """Takes note of those that have their word: Admitted is no longer Unknown."""
-    if len(waiting) % 10 and len(waiting) > 10:
-        return
     for item in _items(lab, "trainsweeps"):
         name = item["metadata"]["name"]
         if name in waiting and Sweep(item).condition("Admitted")[0] in ("True", "False"):

@@ -99,11 +99,9 @@ def living(files: set[str]) -> dict[Key, list[FunctionType]]:
 
 def caches(files: set[str]) -> list[Any]:
     """Results that functions of these files have kept."""
-    return [
-        one
-        for one in gc.get_objects()
-        if isinstance(one, functools._lru_cache_wrapper) and one.__wrapped__.__code__.co_filename in files
-    ]
+    found = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+    # Some wrap what has no code, being built in.
+    return [one for one in found if getattr(getattr(one.__wrapped__, "__code__", None), "co_filename", "") in files]
 
 
 def put_in_place(path: str, functions: dict[Key, list[FunctionType]]) -> None:
