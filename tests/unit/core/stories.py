@@ -90,7 +90,11 @@ def completes() -> Told:
     stage.decide(60)
     _completed(stage)
     stage.title("torn down").torn_down()
-    stage.title("its object goes after its time").decide(1300)
+    due = stage.decide(1).wake_at
+    assert due is not None
+    stage.title("its object goes after its time").now = due - 1
+    stage.decide()
+    stage.decide(1)
     return stage
 
 
@@ -711,4 +715,44 @@ def no_time_is_left_for_a_further_attempt() -> Told:
     stage.running().reporting().decide(40)
     stage.ended(outcome=Outcome.FAILED, reason=FailureReason.INTERNAL)
     stage.settled()
+    return stage
+
+
+@story
+def is_warned_of_what_is_not_proven() -> Told:
+    stage = told(checkpoints={"verify": {"timeoutSeconds": 100, "onMissing": "Warn"}})
+    stage.running().ended("Complete", "SUCCEEDED")
+    stage.settled(Proof.MISSING, "d" * 64)
+    return stage
+
+
+@story
+def is_stopped_after_its_receipt() -> Told:
+    """What was missing could not be mended any more: the stop is what counts, not the receipt's word."""
+    stage = _limited(runSeconds=100)
+    stage.running().reporting().decide(5)
+    stage.now = NOW + 121
+    stage.waiting().looked(Proof.MISSING)
+    _obey(stage)
+    stage.ended(outcome=Outcome.STOPPED, reason="RunDeadlineExceeded")
+    stage.settled(Proof.MISSING, "d" * 64)
+    return stage
+
+
+@story
+def fails_with_a_receipt() -> Told:
+    """The receipt's word counts where the driver's last one is another."""
+    stage = told()
+    stage.running().ended(outcome=Outcome.FAILED, reason=FailureReason.INTERNAL)
+    stage.settled(Proof.PERSISTED, "d" * 64)
+    return stage
+
+
+@story
+def its_class_is_deleted_while_it_starts() -> Told:
+    stage = told()
+    stage.decide()
+    stage.sweep_class, stage.class_error = None, "TrainSweepClass default does not exist"
+    stage.decide(5)
+    stage.decide(5)
     return stage

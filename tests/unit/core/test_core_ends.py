@@ -116,6 +116,8 @@ CASES: list[tuple[dict[str, Any], EndClass, bool, Reason]] = [
     ({"cause": Cause.JOB_FAILED, "exit_code": 6}, A, True, Reason.CHECKPOINTS_MISSING),
     ({"cause": Cause.JOB_FAILED, "exit_code": 137}, A, False, Reason.RETRIES_EXHAUSTED),
     ({"cause": Cause.JOB_FAILED, "exit_code": 1}, A, False, Reason.RETRIES_EXHAUSTED),
+    ({"cause": Cause.JOB_FAILED, "exit_code": 4, "driver_reason": "InternalError"}, A, False, Reason.RETRIES_EXHAUSTED),
+    ({"cause": Cause.JOB_FAILED, "exit_code": 4, "outcome": Outcome.FAILED}, A, False, Reason.RETRIES_EXHAUSTED),
     # What it did say counts more.
     (
         {"cause": Cause.JOB_FAILED, "exit_code": 3, "outcome": Outcome.FAILED, "driver_reason": "StorageUnavailable"},
@@ -381,3 +383,10 @@ def test_vanished_ray_job_is_an_eviction() -> None:
     stage.settled()
     assert stage.attempt.end_class == "Eviction"
     assert stage.status.retries.eviction.used == 1
+
+
+@pytest.mark.parametrize(("code", "killed"), [(137, True), (-9, True), (9, False), (-8, False), (1, False)])
+def test_a_driver_that_was_killed_for_memory_is_told_so(code: int, killed: bool) -> None:
+    facts = EndFacts(cause=Cause.JOB_FAILED, exit_code=code)
+    text = next(rule.text for rule in RULES if rule.test(facts))
+    assert ("memory" in text) == killed

@@ -16,7 +16,7 @@ from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.resolve import resolve
 from trainsweep.api.status import AttemptStatus, TrainSweepStatus, UsageStatus
 from trainsweep.core.draft import Draft
-from trainsweep.core.line import may_start
+from trainsweep.core.line import _ordinal, may_start
 from trainsweep.core.model import InLine, Unreadable
 from trainsweep.core.times import to_text
 from trainsweep.runtime.line import in_line
@@ -228,3 +228,27 @@ def test_three_are_named_and_of_four_one_is_counted() -> None:
         stage.decide(1)
         assert stage.status.pending is not None
         assert said in stage.status.pending.message
+
+
+def test_places_have_their_ordinals() -> None:
+    said = {1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 10: "10th", 11: "11th", 12: "12th", 13: "13th", 14: "14th"}
+    said |= {21: "21st", 22: "22nd", 23: "23rd", 24: "24th", 101: "101st", 111: "111th", 112: "112th", 113: "113th"}
+    assert {number: _ordinal(number) for number in said} == said
+
+
+def test_the_first_ticket_is_number_one() -> None:
+    stage = staged(())
+    stage.decide()
+    assert stage.status.line is not None
+    assert stage.status.line.ticket == 1
+
+
+def test_who_holds_gpus_keeps_them_for_its_next_attempt() -> None:
+    stage = staged(())
+    stage.decide()
+    stage.running().head_is_lost()
+    stage.settled()
+    stage.torn_down()
+    stage.line = (other("team-a/x", 9, 2),)
+    stage.decide(100)
+    assert (stage.status.attempt, stage.status.line and stage.status.line.holds) == (2, True)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.core.core_builders import NOW, Stage, head, kinds, only, progress, spec
+from tests.unit.core.core_builders import NOW, Stage, head, kinds, missing, only, progress, spec
 from trainsweep.api.conditions import Condition
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.status import AttemptStatus
 from trainsweep.contract.documents import Phase
 from trainsweep.core import deadlines, model
-from trainsweep.core.model import RayJobView, Unreadable
+from trainsweep.core.model import Proof, RayJobView, Unreadable
 from trainsweep.core.times import to_text
 
 
@@ -98,3 +98,29 @@ def test_the_hold_is_made_again_while_the_attempt_lives() -> None:
     stage = Stage().running()
     stage.hold = None
     assert only(stage.decide(5), model.RepairHoldReference, most=1)
+
+
+@pytest.mark.parametrize(("pods", "placed"), [((True,), False), ((False,), False), ((True, False), True)])
+def test_the_wait_for_nodes_is_over_when_head_and_a_worker_run(pods: tuple[bool, ...], placed: bool) -> None:
+    stage = Stage().running()
+    stage.pods = tuple(head(name=f"p{n}", head=is_head) for n, is_head in enumerate(pods))
+    stage.decide(60)
+    assert (stage.attempt.placed_at is not None) == placed
+
+
+@pytest.mark.parametrize(
+    ("deployment", "deleting", "moves"),
+    [("Running", False, True), ("Running", True, False), ("Suspended", False, False), ("", False, False)],
+)
+def test_the_backstop_moves_only_where_its_clock_runs(deployment: str, deleting: bool, moves: bool) -> None:
+    stage = Stage(spec=spec(deadlines={"startupSeconds": 50, "runSeconds": 100})).launched()
+    assert isinstance(stage.job, RayJobView)
+    stage.job = replace(stage.job, active_deadline_seconds=10, deployment_status=deployment, deleting=deleting)
+    assert bool(only(stage.decide(5), model.PatchRayJob)) == moves
+
+
+def test_conditions_and_lists_are_cut_to_what_their_fields_may_hold() -> None:
+    stage = Stage().running().waiting()
+    stage.looked(Proof.MISSING, missing=tuple(missing() for _ in range(20)), advice="x" * 2000).decide(5)
+    assert len(stage.status.checkpoints.missing) == 16
+    assert len(stage.condition(Condition.CHECKPOINTS_VERIFIED).message) == 1024

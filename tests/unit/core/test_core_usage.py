@@ -13,7 +13,7 @@ from trainsweep.api.status import TrainSweepStatus, UsageStatus
 from trainsweep.contract.documents import Control, Limits, Outcome
 from trainsweep.core import model
 from trainsweep.core.model import PodView
-from trainsweep.core.usage import count, exhausted_at
+from trainsweep.core.usage import count, exhausted_at, over_budget
 
 GPU_SPEC = {"training": {"workers": {"count": 1, "resources": {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1}}}}
 
@@ -177,3 +177,11 @@ def test_the_next_attempt_is_told_what_the_first_one_left() -> None:
     stage.decide(20)
     assert stage.attempt.number == 2
     assert (stage.attempt.gpu_seconds_before, stage.status.usage.gpu_seconds) == (601, 601)
+
+
+def test_a_used_up_budget_is_told_in_hours() -> None:
+    limited = TrainSweepSpec.model_validate(spec(**GPU_SPEC, budget={"gpuHours": 2}))
+    used = TrainSweepStatus(usage=UsageStatus(gpu_seconds=9000))
+    assert over_budget(used, limited, None).startswith("2.50 of 2.00 GPU-hours are used: raise budget.gpuHours")
+    assert over_budget(TrainSweepStatus(usage=UsageStatus(gpu_seconds=7199)), limited, None) == ""
+    assert over_budget(TrainSweepStatus(usage=UsageStatus(gpu_seconds=7200)), limited, None) != ""
