@@ -23,7 +23,12 @@ from pathlib import Path
 import pytest
 
 SEEDS = 15
-TESTS = ("tests/unit/docs/test_docs_timings.py", "tests/unit/core", "tests/unit/runtime/test_runtime_apply.py")
+TESTS = (
+    "tests/unit/docs/test_docs_timings.py",
+    "tests/unit/docs/test_docs_waiting.py",
+    "tests/unit/core",
+    "tests/unit/runtime/test_runtime_apply.py",
+)
 CPU_SECONDS = 60
 """About five times of what surviving takes."""
 WALL_SECONDS = 1800
