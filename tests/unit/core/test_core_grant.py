@@ -12,6 +12,7 @@ from trainsweep.api.status import GrantStatus, ResolvedStatus
 from trainsweep.contract.documents import Outcome
 from trainsweep.core import model
 from trainsweep.core.grant import class_of_grant
+from trainsweep.core.model import ClassView
 from trainsweep.core.resolved import resolved
 from trainsweep.core.size import size_of
 
@@ -212,3 +213,24 @@ def test_the_copy_of_the_largest_class_is_small() -> None:
     with_copy = Stage(sweep_class=found).launched().status
     without = with_copy.model_copy(update={"resolved": with_copy.resolved.model_copy(update={"granted": None})})
     assert size_of(with_copy) - size_of(without) < 3 * 1024
+
+
+@pytest.mark.parametrize("change", ["class gone", "class unreadable", "another class", "never launched"])
+def test_a_copy_follows_only_the_class_that_it_was_made_of(change: str) -> None:
+    stage = Stage() if change == "never launched" else Stage().launched()
+    if change == "never launched":
+        stage.spec = spec(suspend=True)
+        stage.decide()
+        assert stage.status.resolved.granted is None
+        return
+    before = granted(stage)
+    other = klass(storage={"allowedPrefixes": ["s3://bucket/team", "s3://else"]})
+    match change:
+        case "class gone":
+            stage.sweep_class = None
+        case "class unreadable":
+            stage.sweep_class, stage.class_error = other, GONE
+        case _:
+            stage.sweep_class = ClassView("another", "uid", 1, other.spec)
+    stage.decide(60)
+    assert granted(stage) == before

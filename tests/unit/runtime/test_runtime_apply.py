@@ -295,6 +295,13 @@ async def test_a_foreign_ray_job_gets_no_hold_reference() -> None:
     assert parts.kube.find(RAY_JOB, JOB) == before
 
 
+async def test_our_finalizer_comes_after_those_of_others() -> None:
+    parts = Parts()
+    parts.sweep(finalizers=["other/one", "other/two"])
+    await parts.apply(AddFinalizer())
+    assert finalizers(parts.kube.find(SWEEP, "digits")) == ["other/one", "other/two", FINALIZER]
+
+
 async def test_the_last_finalizer_lets_the_sweep_go() -> None:
     parts = Parts()
     parts.sweep(finalizers=["other/one", FINALIZER], deletionTimestamp="2026-11-29T00:00:00Z")
