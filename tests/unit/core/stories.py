@@ -756,3 +756,12 @@ def its_class_is_deleted_while_it_starts() -> Told:
     stage.decide(5)
     stage.decide(5)
     return stage
+
+
+@story
+def fails_too_many_trials_without_a_receipt() -> Told:
+    """No receipt has a word: the driver's last one counts."""
+    stage = told()
+    stage.running().ended(outcome=Outcome.MAX_FAILED_TRIALS)
+    stage.settled(Proof.PERSISTED)
+    return stage

@@ -10,7 +10,7 @@ from tests.unit.core.core_builders import Stage, klass, missing, spec
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Best, Outcome, TrialCounts
 from trainsweep.core.model import ClassView, Proof
-from trainsweep.core.size import LIMIT, bounded, size_of
+from trainsweep.core.size import CUTS, LIMIT, bounded, size_of
 
 TRIALS = TrialCounts(expected=10_000, succeeded=8_000, early_stopped=1_500, failed=400, running=64, pending=36)
 
@@ -90,3 +90,11 @@ def test_every_cut_makes_it_smaller_or_leaves_it(cut: int) -> None:
 
     status = long_life(2, "m" * 1000, {f"p{i}": "v" * 200 for i in range(64)}).status
     assert size_of(CUTS[cut - 1](status)) <= size_of(status)
+
+
+def test_a_status_without_a_best_is_cut_too() -> None:
+    stage = long_life(20, "m" * 1000, {})
+    nothing = stage.status.model_copy(update={"best": None})
+    assert size_of(nothing) > 0
+    for cut in CUTS:
+        assert cut(nothing).best is None

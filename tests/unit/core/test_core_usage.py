@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 
@@ -174,9 +175,10 @@ def test_the_next_attempt_is_told_what_the_first_one_left() -> None:
     assert isinstance(stage.pods, tuple)
     stage.pods = tuple(replace(p, phase="Succeeded", ended_at=stage.now) for p in stage.pods)
     stage.torn_down()
-    stage.decide(20)
+    plan = stage.decide(20)
     assert stage.attempt.number == 2
     assert (stage.attempt.gpu_seconds_before, stage.status.usage.gpu_seconds) == (601, 601)
+    assert '\\"gpuSeconds\\":2999' in json.dumps(only(plan, model.CreateRayJob)[0].body)
 
 
 def test_a_used_up_budget_is_told_in_hours() -> None:
