@@ -765,3 +765,22 @@ def fails_too_many_trials_without_a_receipt() -> Told:
     stage.running().ended(outcome=Outcome.MAX_FAILED_TRIALS)
     stage.settled(Proof.PERSISTED)
     return stage
+
+
+@story
+def completes_and_cannot_be_verified() -> Told:
+    """The driver says that all is well, and until the end of the hold nobody can look."""
+    stage = told()
+    stage.running().ended("Complete", "SUCCEEDED", outcome=Outcome.COMPLETED)
+    stage.settled(Proof.UNKNOWN)
+    stage.decide(598)
+    stage.title("the end of the hold").decide(1)
+    return stage
+
+
+@story
+def its_rendering_is_refused() -> Told:
+    stage = told(training={"workers": {"count": 1, "resources": {"memory": "1Gi", "cpu": None}}})
+    stage.decide()
+    stage.decide(60)
+    return stage

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.core_builders import NOW, Stage, klass, spec
+from tests.unit.core.core_builders import NOW, Stage, klass, only, spec
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.resolve import resolve
 from trainsweep.api.status import AttemptStatus, TrainSweepStatus, UsageStatus
 from trainsweep.core.draft import Draft
 from trainsweep.core.line import _ordinal, may_start
-from trainsweep.core.model import InLine, Unreadable
+from trainsweep.core.model import EmitEvent, InLine, Unreadable
 from trainsweep.core.times import to_text
 from trainsweep.runtime.line import in_line
 
@@ -252,3 +252,20 @@ def test_who_holds_gpus_keeps_them_for_its_next_attempt() -> None:
     stage.line = (other("team-a/x", 9, 2),)
     stage.decide(100)
     assert (stage.status.attempt, stage.status.line and stage.status.line.holds) == (2, True)
+
+
+def test_who_runs_when_its_class_gets_a_limit_holds_what_it_has() -> None:
+    stage = Stage(spec=gpu_spec(2), sweep_class=klass()).running()
+    assert stage.status.line is None
+    stage.sweep_class = klass(limits={"gpus": 8})
+    stage.decide(60)
+    assert stage.status.line is not None
+    assert (stage.status.line.gpus, stage.status.line.holds) == (2, True)
+
+
+def test_an_unreadable_line_is_a_passing_wait() -> None:
+    stage = staged(Unreadable("503"))
+    plan = stage.decide()
+    assert stage.status.pending is not None
+    assert stage.status.pending.reason == "LineUnreadable"
+    assert not only(plan, EmitEvent)
