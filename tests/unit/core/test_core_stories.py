@@ -5,13 +5,16 @@ WRITE_STORIES=1 pytest tests/unit/core/test_core_stories.py
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 
 import pytest
 
-from tests.unit.core.stories import STORIES
+from tests.unit.core.story_parts import STORIES
 
+for _theme in ("good", "ends", "limits", "people", "classes", "between"):
+    importlib.import_module(f"tests.unit.core.stories_{_theme}")
 FOLDER = Path(__file__).with_name("stories")
 
 
