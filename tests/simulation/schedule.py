@@ -189,7 +189,7 @@ def world_of(schedule: Schedule) -> World:
     faults = Faults(schedule.odds, tuple(schedule.strikes), tuple(schedule.aimed))
     rng = random.Random(f"{schedule.seed}/world")  # noqa: S311  # a schedule, no secret
     world = World(rng, copy.deepcopy(schedule.spec), faults)
-    world.busy = random.Random(f"{schedule.seed}/busy")  # noqa: S311
+    world.busy = random.Random(f"{schedule.seed}/busy")  # noqa: S311  # a schedule, no secret
     world.lost_watch, world.skew = schedule.lost_watch, schedule.skew
     drivers = {n: replace(b) for n, b in schedule.behaviours.items()}
     world.behave = lambda n: drivers.get(n, Behaviour()) if world.now < START + HORIZON else Behaviour()

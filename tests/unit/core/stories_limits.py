@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from tests.unit.core.core_builders import NOW, head, spec
 from tests.unit.core.story_parts import limited, obey, second, story, told
@@ -12,7 +11,6 @@ from trainsweep.contract.documents import FailureReason, Outcome
 from trainsweep.core.model import (
     Proof,
     RayJobView,
-    Unreadable,
 )
 from trainsweep.core.times import to_text
 
@@ -69,16 +67,9 @@ def no_node_comes_before_the_queued_deadline() -> Told:
 def no_trial_reports_any_more() -> Told:
     stage = limited(stallSeconds=60)
     stage.running().reporting(last_step_at=stage.now).decide(5)
-    stage.progress = stage.progress and replace_step(stage, stage.now - 5)
     stage.decide(60)
     stage.decide(70)
     return stage
-
-
-def replace_step(stage: Told, at: float) -> Any:
-    """The heartbeat of now, with a last step of then."""
-    assert not isinstance(stage.progress, Unreadable | None)
-    return stage.progress.model_copy(update={"heartbeat_at": at, "last_step_at": at})
 
 
 @story

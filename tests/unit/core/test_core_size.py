@@ -95,6 +95,5 @@ def test_every_cut_makes_it_smaller_or_leaves_it(cut: int) -> None:
 def test_a_status_without_a_best_is_cut_too() -> None:
     stage = long_life(20, "m" * 1000, {})
     nothing = stage.status.model_copy(update={"best": None})
-    assert size_of(nothing) > 0
     for cut in CUTS:
         assert cut(nothing).best is None
