@@ -106,3 +106,20 @@ def test_without_an_export_there_is_no_condition() -> None:
     stage.looked().decide(5)
     stage.job_is("Complete", "SUCCEEDED").decide(5)
     assert not stage.has(Condition.EXPORTED)
+
+
+def test_nothing_is_exported_where_no_checkpoint_is_owed() -> None:
+    stage = Exporting(spec=spec(checkpoints=EXPORT))
+    stage.running().waiting().looked(required=0, verified=0).decide(5)
+    stage.job_is("Complete", "SUCCEEDED")
+    plan = stage.decide(5)
+    assert not only(plan, model.Settle)
+    assert (stage.state, word(stage)) == ("False/CheckpointsMissing", "False/NotExported")
+
+
+@pytest.mark.parametrize(("after", "state"), [(199, "Unknown/Settling"), (200, "True/Completed")])
+def test_a_look_at_the_copy_is_waited_for_until_the_very_end_of_the_hold(after: float, state: str) -> None:
+    stage = completed()
+    stage.decide(5)
+    stage.decide(after)
+    assert (stage.state, word(stage)) == (state, "Unknown/ExportUnverified")

@@ -171,6 +171,20 @@ def test_the_exports_prefix_is_copied_and_no_other() -> None:
     assert granted(Stage(spec=wanted, sweep_class=found).launched()).allowed_prefixes == ["s3://bucket", "s3://models"]
 
 
+def test_a_prefix_below_which_run_and_export_lie_is_copied_once() -> None:
+    wanted = spec(checkpoints={"export": {"uri": "s3://bucket/models"}})
+    assert granted(Stage(spec=wanted).launched()).allowed_prefixes == ["s3://bucket"]
+
+
+def test_an_export_that_the_class_does_not_allow_any_more_takes_nothing_from_the_run() -> None:
+    wanted = spec(checkpoints={"export": {"uri": "s3://models/digits"}})
+    both = klass(storage={"allowedPrefixes": ["s3://bucket", "s3://models"]})
+    stage = Stage(spec=wanted, sweep_class=both).launched()
+    stage.sweep_class = klass()
+    stage.decide(60)
+    assert granted(stage).allowed_prefixes == ["s3://bucket"]
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -10,7 +10,7 @@ from tests.unit.core.core_builders import Stage, klass, missing, spec
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Best, Outcome, TrialCounts
 from trainsweep.core.model import ClassView, Proof
-from trainsweep.core.size import CUTS, LIMIT, bounded, size_of
+from trainsweep.core.size import CUTS, LIMIT, bounded, short, size_of
 
 TRIALS = TrialCounts(expected=10_000, succeeded=8_000, early_stopped=1_500, failed=400, running=64, pending=36)
 
@@ -97,3 +97,16 @@ def test_a_status_without_a_best_is_cut_too() -> None:
     nothing = stage.status.model_copy(update={"best": None})
     for cut in CUTS:
         assert cut(nothing).best is None
+
+
+def test_a_text_that_is_cut_shows_it_and_is_as_long_as_it_may_be() -> None:
+    assert short("x" * 64, 64) == "x" * 64
+    assert short("x" * 65, 64) == short("x" * 999, 64) == "x" * 60 + " ..."
+
+
+def test_of_the_newest_attempt_all_is_kept_while_the_earlier_ones_are_cut() -> None:
+    status = long_life(3, "m" * 1000, {}).status
+    long = [a.model_copy(update={"message": "m" * 1000}) for a in status.attempts]
+    *earlier, newest = CUTS[0](status.model_copy(update={"attempts": long})).attempts
+    assert (newest, newest.spec_digest != "") == (long[-1], True)
+    assert [(a.spec_digest, len(a.message)) for a in earlier] == [("", 120)] * 3

@@ -44,15 +44,35 @@ def test_a_cpu_pod_without_gpus_is_counted_too() -> None:
 
 def test_pods_that_come_take_nothing_from_what_is_counted() -> None:
     usage = count(UsageStatus(), [pod("a", NOW - 100)], NOW)
-    assert count(usage, [pod("a", NOW - 100), pod("b", NOW - 50)], NOW + 10).gpu_seconds == 100 + 20
+    found = count(usage, [pod("a", NOW - 100), pod("b", NOW - 50)], NOW + 10)
+    assert (found.gpu_seconds, found.cpu_seconds) == (100 + 20, 200 + 40)
+
+
+def test_a_pod_that_began_in_the_second_of_the_last_count_counts_once() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW)], NOW)
+    assert (usage.gpu_seconds, usage.gpus) == (0, 1)
+    assert count(usage, [pod("a", NOW)], NOW + 10).gpu_seconds == 10
+
+
+def test_a_pod_that_had_ended_does_not_stand_for_one_that_vanished() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100), pod("b", NOW - 100, NOW)], NOW)
+    assert (usage.gpu_seconds, usage.gpus) == (200, 1)
+    assert count(usage, [pod("b", NOW - 100, NOW)], NOW + 10).gpu_seconds == 200 + 10
+
+
+def test_what_is_given_back_is_not_held_any_more_although_no_second_is_added() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100, gpus=0)], NOW)
+    found = count(usage, [], NOW + 10, alive_until=NOW)
+    assert (found.cpu_seconds, found.cpus) == (200, 0)
 
 
 def test_when_a_budget_will_be_used_up() -> None:
     used = TrainSweepStatus(usage=UsageStatus(gpu_seconds=1000, gpus=2, cpu_seconds=100, cpus=4))
     limited = TrainSweepSpec.model_validate(spec(**GPU_SPEC, budget={"gpuHours": 1, "cpuHours": 1}))
     assert exhausted_at(used, limited, None, NOW) == NOW + (3600 - 100) / 4
-    idle = TrainSweepStatus(usage=UsageStatus(gpu_seconds=1000, gpus=2))
-    assert exhausted_at(idle, limited, None, NOW) == NOW + (3600 - 1000) / 2
+    for gpus in (1, 2):
+        idle = TrainSweepStatus(usage=UsageStatus(gpu_seconds=1000, gpus=gpus))
+        assert exhausted_at(idle, limited, None, NOW) == NOW + (3600 - 1000) / gpus
     assert exhausted_at(TrainSweepStatus(), limited, None, NOW) is None
 
 
@@ -60,11 +80,15 @@ def test_the_same_moment_counts_once() -> None:
     usage = count(UsageStatus(), [pod("a", NOW - 100)], NOW)
     assert count(usage, [pod("a", NOW - 100)], NOW) == usage
     assert count(usage, [pod("a", NOW - 100)], NOW - 50) == usage  # a clock that went back
+    more = [pod("a", NOW - 100), pod("b", NOW)]
+    assert count(usage, more, NOW) == usage  # who came in it is seen by the next count
+    assert count(usage, more, NOW + 10).gpu_seconds == 100 + 20
 
 
 def test_a_pod_that_vanished_unseen_counts_until_it_was_missed_or_its_job_ended() -> None:
     usage = count(UsageStatus(), [pod("a", NOW - 100), pod("b", NOW - 100)], NOW)
-    assert count(usage, [pod("b", NOW - 100)], NOW + 10).gpu_seconds == 200 + 20
+    found = count(usage, [pod("b", NOW - 100)], NOW + 10)
+    assert (found.gpu_seconds, found.cpu_seconds) == (200 + 20, 400 + 40)
     assert count(usage, [], NOW + 3600, alive_until=NOW + 60).gpu_seconds == 200 + 120
     assert count(usage, [], NOW + 3600, alive_until=NOW - 60).gpu_seconds == 200
 

@@ -19,7 +19,9 @@ from tests.unit.core.core_builders import (
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import Control, Limits, Phase, Verdict
 from trainsweep.core import model
+from trainsweep.core.draft import Draft
 from trainsweep.core.model import Proof
+from trainsweep.core.verification import recorded_proof
 
 
 def told(stage: Stage, digest: str = DIGEST, result: str = "Persisted") -> Stage:
@@ -86,6 +88,20 @@ def test_missing_is_told_with_the_files_and_a_new_receipt_gets_its_own_verdict()
     assert verdict is not None
     assert (verdict.receipt_digest, verdict.result) == (OTHER_DIGEST, "Persisted")
     assert stage.condition(Condition.CHECKPOINTS_VERIFIED).status == "True"
+
+
+def test_of_many_missing_files_the_driver_is_told_the_first_sixteen() -> None:
+    stage = Stage().running().waiting()
+    many = tuple(missing().model_copy(update={"file": f"{i}.pt"}) for i in range(20))
+    verdict = control_of(stage.looked(Proof.MISSING, missing=many).decide(5)).verdict
+    assert verdict is not None
+    assert [m.file for m in verdict.missing] == [f"{i}.pt" for i in range(16)]
+
+
+def test_a_proof_is_read_back_from_the_status_as_it_was_recorded() -> None:
+    stage = Stage().running().waiting()
+    stage.looked().decide(5)
+    assert recorded_proof(Draft(stage.observed(), stage.now + 60)) == stage.settlement
 
 
 @pytest.mark.parametrize(("proof", "reason"), [(Proof.UNKNOWN, "StoreUnreadable"), (Proof.INVALID, "ReceiptInvalid")])
