@@ -10,7 +10,10 @@ import pytest
 from tests.unit.core.core_builders import BASE, UID, Stage, events, head, kinds, klass, only, spec
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.resolve import merge
+from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.core import model
+from trainsweep.core.draft import Draft
+from trainsweep.core.launch import driver_limits
 from trainsweep.core.model import FINALIZER, RayJobView, Unreadable
 
 
@@ -221,3 +224,42 @@ def test_nothing_is_posted_again_before_a_heartbeat_was_looked_for() -> None:
     stage.reporting()
     assert "CreateRayJob" not in kinds(stage.decide(5))
     assert stage.attempt.reason == "RayJobDeleted"
+
+
+def test_what_is_posted_again_keeps_the_times_of_the_first_post() -> None:
+    stage = Stage(spec=spec(deadlines={"startupSeconds": 50, "runSeconds": 100}))
+    first = only(stage.decide(), model.CreateRayJob)[0]
+    assert only(stage.decide(20), model.CreateRayJob)[0].body == first.body
+
+
+def test_what_a_class_adds_to_pods_is_launched_with_it() -> None:
+    stage = Stage(sweep_class=klass(storage={"credentialsSecret": "of-the-platform"}))
+    body = only(stage.decide(), model.CreateRayJob)[0].body
+    pod = body["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "of-the-platform"}}]
+
+
+def test_a_recorded_attempt_that_no_longer_fits_its_class_is_refused_in_words() -> None:
+    resources = {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 2}
+    stage = Stage(spec=spec(training={"workers": {"count": 1, "resources": resources}}))
+    stage.decide()
+    stage.sweep_class = klass(limits={"gpus": 1})
+    assert not only(stage.decide(20), model.CreateRayJob)
+    assert stage.condition(Condition.ADMITTED).reason == Reason.KUBERAY_REFUSED
+    assert "limits.gpus" in stage.condition(Condition.ADMITTED).message
+
+
+def test_an_unprotected_dashboard_is_no_condition_that_holds() -> None:
+    stage = Stage(spec=spec(cluster={"rayVersion": "2.51.0"}))
+    stage.decide()
+    assert stage.condition(Condition.DASHBOARD_PROTECTED).status == "False"
+
+
+def test_a_driver_is_told_what_earlier_attempts_left_of_the_budget_and_never_less_than_nothing() -> None:
+    stage = Stage()
+    draft = Draft(stage.observed(), stage.now)
+    resolved = TrainSweepSpec.model_validate(spec(budget={"cpuHours": 1, "gpuHours": 2}))
+    some = driver_limits(draft, resolved, stage.now, gpu_before=7000, cpu_before=3000)
+    assert (some.gpu_seconds, some.cpu_seconds) == (200, 600)
+    none = driver_limits(draft, resolved, stage.now, gpu_before=8000, cpu_before=4000)
+    assert (none.gpu_seconds, none.cpu_seconds) == (0, 0)

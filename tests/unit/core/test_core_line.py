@@ -269,3 +269,21 @@ def test_an_unreadable_line_is_a_passing_wait() -> None:
     assert stage.status.pending is not None
     assert stage.status.pending.reason == "LineUnreadable"
     assert not only(plan, EmitEvent)
+
+
+def test_a_sweep_without_gpus_holds_its_place_at_once() -> None:
+    stage = Stage(sweep_class=klass(limits={"gpus": 1}), line=(other("team-a/x", 1, holds=True),))
+    stage.decide()
+    assert stage.status.attempt == 1
+    assert stage.status.line is not None
+    assert (stage.status.line.gpus, stage.status.line.holds) == (0, True)
+
+
+def test_who_waits_for_a_ceiling_that_is_taken_away_leaves_the_line_and_starts() -> None:
+    stage = staged((other("team-a/x", 1, 2, holds=True),))
+    stage.decide()
+    stage.decide(1)
+    assert stage.status.line is not None
+    stage.sweep_class = klass()
+    stage.decide(20)
+    assert (stage.status.attempt, stage.status.line) == (1, None)

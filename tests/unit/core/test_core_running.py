@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.core.core_builders import NOW, Stage, head, kinds, missing, only, progress, spec
+from tests.unit.core.core_builders import DIGEST, NOW, Stage, head, kinds, missing, only, progress, spec
 from trainsweep.api.conditions import Condition
 from trainsweep.api.spec import TrainSweepSpec
 from trainsweep.api.status import AttemptStatus
-from trainsweep.contract.documents import Phase
+from trainsweep.contract.documents import Control, Phase, StopRequest
 from trainsweep.core import deadlines, model
-from trainsweep.core.model import Proof, RayJobView, Unreadable
+from trainsweep.core.model import ClusterView, Proof, RayJobView, Unreadable
 from trainsweep.core.times import to_text
 
 
@@ -124,3 +124,32 @@ def test_conditions_and_lists_are_cut_to_what_their_fields_may_hold() -> None:
     stage.looked(Proof.MISSING, missing=tuple(missing() for _ in range(20)), advice="x" * 2000).decide(5)
     assert len(stage.status.checkpoints.missing) == 16
     assert len(stage.condition(Condition.CHECKPOINTS_VERIFIED).message) == 1024
+
+
+@pytest.mark.parametrize(
+    ("phase", "digest"),
+    [
+        pytest.param(Phase.WAITING_FOR_VERDICT, None, id="no receipt is named"),
+        pytest.param(Phase.EXPORTING, DIGEST, id="the verdict was given before"),
+    ],
+)
+def test_no_receipt_is_looked_at_that_nobody_waits_for(phase: Phase, digest: str | None) -> None:
+    stage = Stage().running().reporting(phase, receipt_digest=digest)
+    assert not only(stage.decide(5), model.Settle)
+
+
+@pytest.mark.parametrize(
+    ("own", "told", "ends"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+    ids=["it was told to stop", "it has other news", "another attempt was told to stop"],
+)
+def test_a_cluster_that_never_got_its_job_ends_once_its_head_was_told(own: bool, told: bool, ends: bool) -> None:
+    stage = Stage(spec=spec(deadlines={"startupSeconds": 50})).launched()
+    stage.cluster, stage.pods = ClusterView(name="c", head_ready=True), (head(),)
+    stage.decide(5)
+    stop = StopRequest(reason="StartupDeadlineExceeded") if told else None
+    control = Control(attempt_id=stage.own if own else "9-00000000", stop=stop)
+    stage.pods = (head(control=control),)
+    stage.decide(60)
+    assert stage.attempt.stop_reason == "StartupDeadlineExceeded"
+    assert (stage.attempt.ended_at is not None) is ends

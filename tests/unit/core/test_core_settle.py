@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tests.unit.core.core_builders import DIGEST, Stage, events, kinds, last_wor
 from trainsweep.api.conditions import Condition
 from trainsweep.contract.documents import FailureReason, Outcome
 from trainsweep.core import model
-from trainsweep.core.model import Proof, Unreadable
+from trainsweep.core.model import Proof, RayJobView, Unreadable
 
 
 def completed(**checkpoints: Any) -> Stage:
@@ -90,6 +91,15 @@ def test_look_from_before_the_end_does_not_settle_unless_it_proves() -> None:
     plan = stage.decide(5)
     assert only(plan, model.Settle)
     assert stage.attempt.settled_at is None
+
+
+@pytest.mark.parametrize(("digest", "holds"), [(DIGEST, True), ("", False)], ids=["receipt", "inventory"])
+def test_a_proof_from_before_the_end_holds_if_it_is_of_a_receipt(digest: str, holds: bool) -> None:
+    stage = Stage().running().looked(digest=digest)
+    stage.now += 5
+    plan = stage.job_is("Complete", "SUCCEEDED").decide()
+    assert (stage.attempt.settled_at is not None) is holds
+    assert bool(only(plan, model.Settle)) is not holds
 
 
 @pytest.mark.parametrize(
@@ -304,19 +314,55 @@ def test_backoff_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "reason", "waits"),
+    ("report", "reason", "waits"),
     [
-        pytest.param(False, FailureReason.STORAGE_DENIED, False, id="refused like the driver"),
-        pytest.param(True, FailureReason.STORAGE_DENIED, True, id="a trial had reported"),
-        pytest.param(False, FailureReason.INTERNAL, True, id="the driver was not refused"),
+        pytest.param(None, FailureReason.STORAGE_DENIED, False, id="refused like the driver"),
+        pytest.param({}, FailureReason.STORAGE_DENIED, True, id="a trial had reported"),
+        pytest.param({"best": None}, FailureReason.STORAGE_DENIED, True, id="a trial had reported no objective"),
+        pytest.param(None, FailureReason.INTERNAL, True, id="the driver was not refused"),
     ],
 )
 def test_a_refused_look_is_waited_for_unless_nothing_can_be_owed(
-    reported: bool, reason: FailureReason, waits: bool
+    report: dict[str, Any] | None, reason: FailureReason, waits: bool
 ) -> None:
     stage = Stage().running()
-    if reported:
-        stage.reporting().decide(5)
+    if report is not None:
+        stage.reporting(**report).decide(5)
     stage.ended(reason=reason)
     stage.settled(Proof.UNKNOWN, denied=True)
     assert (stage.attempt.settled_at is None) == waits
+
+
+def test_an_unreadable_store_is_looked_at_again_after_ten_seconds() -> None:
+    stage = Stage().running().ended()
+    stage.settled(Proof.UNKNOWN)
+    assert not only(stage.decide(9), model.Settle)
+    assert only(stage.decide(1), model.Settle)
+
+
+def test_an_end_without_a_time_moves_no_lease() -> None:
+    stage = Stage().running().job_is("Complete", "SUCCEEDED")
+    assert isinstance(stage.job, RayJobView)
+    stage.job = replace(stage.job, ended_at=None)
+    assert kinds(stage.decide(5)) == ["WriteStatus", "Settle"]
+    assert not only(stage.decide(500), model.PatchRayJob)
+
+
+def test_a_cause_of_a_newer_release_is_an_unknown_end() -> None:
+    stage = Stage().running().ended()
+    stage.decide()
+    newer = stage.attempt.model_copy(update={"reason": "StruckByLightning", "message": "a flash"})
+    stage.status = stage.status.model_copy(update={"attempts": [newer]})
+    stage.looked(digest="").decide(5)
+    assert stage.attempt.end_class == "Unknown"
+    assert "a flash" in stage.condition(Condition.SUCCEEDED).message
+
+
+def test_a_stop_is_named_once() -> None:
+    once = {"attempts": {"startup": 0}}
+    stage = Stage(spec=spec(deadlines={"queuedSeconds": 50, "startupSeconds": 1000}, failurePolicy=once)).launched()
+    stage.decide(60)
+    stage.settled()
+    assert stage.attempt.stop_reason == "QueuedDeadlineExceeded"
+    message = stage.condition(Condition.SUCCEEDED).message
+    assert message.startswith("QueuedDeadlineExceeded: no driver had started (0 of 0 retries")

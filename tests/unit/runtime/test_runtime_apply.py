@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import subprocess
 import sys
@@ -165,6 +166,37 @@ async def test_a_ray_job_that_exists_is_left_as_it_is() -> None:
     assert parts.kube.find(RAY_JOB, JOB) == before
 
 
+async def test_only_of_a_ray_job_that_exists_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    parts = Parts()
+    parts.sweep(attempt=1)
+    with caplog.at_level(logging.INFO):
+        await parts.apply(EnsureHold(HOLD_NAME, 1), CreateRayJob(rendered(), HOLD_NAME))
+        assert caplog.messages == []
+        await parts.apply(EnsureHold(HOLD_NAME, 1), CreateRayJob(rendered(), HOLD_NAME))
+    assert caplog.messages == [f"team-a/digits: RayJob {JOB} is there already"]
+
+
+async def test_a_hold_that_this_pass_did_not_make_is_looked_up() -> None:
+    parts = Parts()
+    parts.sweep(attempt=1)
+    observed = await parts.observed()
+    uid = parts.kube.put(HOLD, HOLD_NAME)["metadata"]["uid"]
+    await parts.apply(CreateRayJob(rendered(), HOLD_NAME), observed=observed)
+    job = parts.kube.find(RAY_JOB, JOB)
+    assert job is not None
+    assert job["metadata"]["ownerReferences"][1]["uid"] == uid
+
+
+async def test_a_status_holds_no_null() -> None:
+    parts = Parts()
+    parts.sweep()
+    observed = await parts.observed()
+    await parts.apply(*launch(observed), observed=observed)
+    sweep = parts.kube.find(SWEEP, "digits")
+    assert sweep is not None
+    assert None not in sweep["status"].values()
+
+
 async def test_an_invalid_ray_job_is_never_sent_and_the_reason_is_kept() -> None:
     parts = Parts()
     parts.sweep(attempt=1)
@@ -285,6 +317,14 @@ async def test_a_lost_hold_is_made_again_and_its_reference_patched_back() -> Non
     writes = len(parts.kube.writes())
     await parts.apply(RepairHoldReference(JOB, HOLD_NAME, 1))
     assert len(parts.kube.writes()) == writes
+
+
+async def test_a_ray_job_that_is_gone_needs_no_hold_reference() -> None:
+    parts = Parts()
+    parts.sweep(attempt=1)
+    await parts.apply(RepairHoldReference(JOB, HOLD_NAME, 1))
+    assert parts.kube.find(HOLD, HOLD_NAME) is not None
+    assert parts.kube.find(RAY_JOB, JOB) is None
 
 
 async def test_a_foreign_ray_job_gets_no_hold_reference() -> None:
