@@ -122,6 +122,11 @@ def _proof_words(draft: Draft) -> str:
     return held.message if held is not None and held.status == "False" else ""
 
 
+def _unread(draft: Draft, spec: TrainSweepSpec) -> str:
+    held = find_condition(draft.status, Condition.CHECKPOINTS_VERIFIED)
+    return f"The store could not be read for {spec.cleanup.max_hold_seconds} s: {held.message if held else ''}"
+
+
 def _succeed(draft: Draft, spec: TrainSweepSpec, found: Settlement, verdict: EndVerdict) -> None:
     draft.condition(Condition.TRIALS_FINISHED, True, Reason.TRIALS_FINISHED)
     proven = found.proof is Proof.PERSISTED and (found.required > 0 or draft.require == "None")
@@ -135,16 +140,18 @@ def _succeed(draft: Draft, spec: TrainSweepSpec, found: Settlement, verdict: End
         words = _proof_words(draft) or found.message
         draft.finish(True, Reason.COMPLETED_UNVERIFIED, f"{text}; not all owed checkpoints are proven: {words}")
     elif found.proof is Proof.UNKNOWN:
-        words = f"The store could not be read for {spec.cleanup.max_hold_seconds} s: {found.message}"
-        draft.finish(False, Reason.VERIFICATION_TIMED_OUT, words)
+        draft.finish(False, Reason.VERIFICATION_TIMED_OUT, _unread(draft, spec))
     else:
         draft.finish(False, Reason.CHECKPOINTS_MISSING, _proof_words(draft) or found.message)
 
 
 def _fail(draft: Draft, spec: TrainSweepSpec, facts: EndFacts, verdict: EndVerdict, message: str) -> None:
-    reason, message = verdict.reason, message or facts.cause
+    reason, said = verdict.reason, message
+    message = said or f"{facts.cause}, without a message"
     if facts.outcome in (Outcome.COMPLETED, Outcome.GOAL_REACHED) and facts.proof is Proof.UNKNOWN:
         reason = Reason.VERIFICATION_TIMED_OUT
+    if reason is Reason.VERIFICATION_TIMED_OUT:
+        message = _unread(draft, spec)
     if reason in _USED_UP:
         limit = getattr(draft.status.retries, verdict.end_class.lower(), None)
         used = (
@@ -155,7 +162,7 @@ def _fail(draft: Draft, spec: TrainSweepSpec, facts: EndFacts, verdict: EndVerdi
         reason = Reason.FAILED
         message = f"{message}: how the attempt ended is not known; it is not retried by itself."
     if reason is Reason.CHECKPOINTS_MISSING:
-        message = f"{_proof_words(draft)} {message}".strip()
+        message = "; ".join(words for words in (_proof_words(draft), said) if words) or message
         if spec.checkpoints.verify.on_missing == "Warn" and facts.outcome in (Outcome.COMPLETED, Outcome.GOAL_REACHED):
             draft.finish(True, Reason.COMPLETED_UNVERIFIED, message)
             return

@@ -203,7 +203,7 @@ def _let_go(draft: Draft, spec: TrainSweepSpec | None) -> None:
 def _housekeeping(draft: Draft, spec: TrainSweepSpec | None) -> None:
     """A terminal sweep never launches again: only what is left of its last attempt goes."""
     attempt = draft.attempt
-    if attempt is not None and attempt.gone_at is None and not release(draft):
+    if attempt is not None and not release(draft):
         return
     _rest(draft, spec)
 

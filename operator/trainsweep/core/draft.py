@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from trainsweep.api.conditions import Condition, Reason
 from trainsweep.api.status import AttemptStatus, ConditionStatus, TrainSweepStatus
+from trainsweep.core.cures import with_cure
 from trainsweep.core.model import Action, EmitEvent, Observed, Plan, WriteStatus
 from trainsweep.core.size import bounded
 from trainsweep.core.times import to_text
@@ -116,6 +117,9 @@ class Draft:
 
     def finish(self, succeeded: bool, reason: Reason, message: str) -> None:
         """Terminal, latched: nothing of this is ever computed again."""
+        if not succeeded:
+            name = self.observed.sweep.name
+            message = with_cure(reason, message, name, self.status.checkpoints, _MESSAGE_LIMIT)
         self.condition(Condition.FINISHED, True, reason, message)
         self.condition(Condition.SUCCEEDED, succeeded, reason, message)
         self.condition(Condition.READY, succeeded, reason, message)

@@ -14,6 +14,7 @@ from trainsweep.core.model import (
     Unreadable,
 )
 from trainsweep.core.times import to_seconds
+from trainsweep.core.usage import given_back
 from trainsweep.render.rayjob import hold_name
 
 ENDED = ("Complete", "Failed")
@@ -57,6 +58,7 @@ def release(draft: Draft, *, delete: bool = False, reason: Reason = Reason.RELEA
         draft.wake(draft.now + POLL_SECONDS)
         return False
     draft.stamp_attempt("gone_at")
+    draft.set(usage=given_back(draft.status.usage))
     if reason is Reason.RELEASED and _unproven(draft):
         reason = Reason.RELEASED_AFTER_HOLD
     draft.condition(Condition.CLUSTER_READY, False, Reason.CLUSTER_GONE)

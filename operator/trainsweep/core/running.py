@@ -30,6 +30,7 @@ from trainsweep.core.model import (
     Unreadable,
 )
 from trainsweep.core.pending.record import find_pending, record_pending, record_refusal
+from trainsweep.core.pending.spec import refused
 from trainsweep.core.progress import record_progress
 from trainsweep.core.sight import (
     end_seen,
@@ -157,12 +158,13 @@ def _none_left_running(draft: Draft, spec: TrainSweepSpec) -> bool:
 
 def _name_conflict(draft: Draft, spec: TrainSweepSpec) -> None:
     name = draft.status.attempts[-1].ray_job
-    message = f"A RayJob {name} exists that this sweep did not make: delete it, or create the sweep under another name."
-    if _end_unmade(draft, spec, message):
+    what = f"A RayJob {name} exists that this sweep did not make"
+    words = refused(Reason.NAME_CONFLICT, what).words
+    if _end_unmade(draft, spec, words):
         return
-    draft.condition(Condition.ADMITTED, False, Reason.NAME_CONFLICT, message)
-    draft.stalled(Reason.NAME_CONFLICT, message)
-    record_refusal(draft, Reason.NAME_CONFLICT, message)
+    draft.condition(Condition.ADMITTED, False, Reason.NAME_CONFLICT, what)
+    draft.stalled(Reason.NAME_CONFLICT, words)
+    record_refusal(draft, Reason.NAME_CONFLICT, what)
     draft.wake_at = draft.now + CONFLICT_SECONDS
 
 

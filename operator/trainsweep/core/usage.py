@@ -38,9 +38,10 @@ def count(usage: UsageStatus, pods: Iterable[PodView], now: float, alive_until: 
         end = until if pod.ended_at is None else min(int(pod.ended_at), until)
         seconds = max(0, end - begin)
         gpu, cpu = gpu + seconds * pod.gpus, cpu + seconds * pod.cpus
-        if pod.ended_at is None:
+        if pod.ended_at is None and pod.started_at <= until:
             gpus, cpus = gpus + pod.gpus, cpus + pod.cpus
-        if since is not None and pod.started_at <= since and (pod.ended_at is None or pod.ended_at > since):
+        # Who ended in the second of the last count was seen running by it, and has not vanished.
+        if since is not None and pod.started_at <= since and (pod.ended_at is None or pod.ended_at >= since):
             old_gpus, old_cpus = old_gpus + pod.gpus, old_cpus + pod.cpus
     if since is not None:
         last = until if alive_until is None else min(until, max(int(alive_until), int(since)))
@@ -55,6 +56,11 @@ def count(usage: UsageStatus, pods: Iterable[PodView], now: float, alive_until: 
         cpus=cpus,
         counted_until=to_text(until),
     )
+
+
+def given_back(usage: UsageStatus) -> UsageStatus:
+    """The usage once no pod is left: nothing is held that a later attempt's first count could miss."""
+    return usage.model_copy(update={"gpus": 0, "cpus": 0})
 
 
 def budget_seconds(spec: TrainSweepSpec, class_spec: TrainSweepClassSpec | None) -> tuple[int | None, int | None]:

@@ -287,3 +287,8 @@ def test_who_waits_for_a_ceiling_that_is_taken_away_leaves_the_line_and_starts()
     stage.sweep_class = klass()
     stage.decide(20)
     assert (stage.status.attempt, stage.status.line) == (1, None)
+
+
+def test_without_a_class_there_is_no_line() -> None:
+    stage = Stage(sweep_class=None, line=None)
+    assert may_start(Draft(stage.observed(), stage.now), resolve(stage.spec, None))

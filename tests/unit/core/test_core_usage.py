@@ -14,6 +14,7 @@ from trainsweep.api.status import TrainSweepStatus, UsageStatus
 from trainsweep.contract.documents import Control, Limits, Outcome
 from trainsweep.core import model
 from trainsweep.core.model import PodView
+from trainsweep.core.times import to_text
 from trainsweep.core.usage import count, exhausted_at, over_budget
 
 GPU_SPEC = {"training": {"workers": {"count": 1, "resources": {"cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 1}}}}
@@ -55,9 +56,39 @@ def test_a_pod_that_began_in_the_second_of_the_last_count_counts_once() -> None:
 
 
 def test_a_pod_that_had_ended_does_not_stand_for_one_that_vanished() -> None:
-    usage = count(UsageStatus(), [pod("a", NOW - 100), pod("b", NOW - 100, NOW)], NOW)
-    assert (usage.gpu_seconds, usage.gpus) == (200, 1)
-    assert count(usage, [pod("b", NOW - 100, NOW)], NOW + 10).gpu_seconds == 200 + 10
+    ended = pod("b", NOW - 100, NOW - 1)
+    usage = count(UsageStatus(), [pod("a", NOW - 100), ended], NOW)
+    assert (usage.gpu_seconds, usage.gpus) == (199, 1)
+    assert count(usage, [ended], NOW + 10).gpu_seconds == 199 + 10
+
+
+def test_a_pod_that_ended_in_the_second_in_which_it_was_seen_running_has_not_vanished() -> None:
+    usage = count(UsageStatus(), [pod("a", NOW - 100)], NOW)
+    assert (usage.gpu_seconds, usage.gpus) == (100, 1)
+    assert count(usage, [pod("a", NOW - 100, NOW)], NOW + 3600).gpu_seconds == 100
+
+
+def test_a_pod_that_starts_by_a_clock_ahead_of_ours_counts_from_its_start() -> None:
+    early = count(UsageStatus(gpus=0, counted_until=to_text(NOW)), [pod("a", NOW + 15)], NOW + 10)
+    assert (early.gpu_seconds, early.gpus) == (0, 0)
+    assert count(early, [pod("a", NOW + 15)], NOW + 40).gpu_seconds == 25
+
+
+def test_what_an_attempt_held_when_its_last_pod_went_is_no_loss_of_the_next_one() -> None:
+    stage = budget_stage(gpuHours=100)
+    stage.decide(60)
+    assert stage.status.usage.gpus == 1
+    stage.head_is_lost().pods = (pod("w", NOW),)
+    stage.settled()
+    stage.job, stage.hold, stage.cluster, stage.pods = None, None, None, ()
+    stage.now -= 30  # the operator that takes over has a clock behind the other's: it counts nothing yet
+    stage.decide()
+    assert stage.attempt.gone_at is not None
+    used = stage.status.usage
+    assert (used.gpus, used.cpus) == (0, 0)
+    stage.now += 7 * 86400
+    stage.launched().decide(5)
+    assert stage.status.usage.gpu_seconds == used.gpu_seconds
 
 
 def test_what_is_given_back_is_not_held_any_more_although_no_second_is_added() -> None:
@@ -96,12 +127,15 @@ def test_a_pod_that_vanished_unseen_counts_until_it_was_missed_or_its_job_ended(
 @pytest.mark.parametrize("seed", range(20))
 def test_however_often_it_is_counted_the_sum_is_that_of_the_lifetimes(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311  # no secret
-    lives = [(s := rng.randrange(0, 500), s + rng.randrange(1, 500), rng.randrange(0, 5)) for _ in range(8)]
+    lives = [(s := rng.randrange(0, 500), s + rng.randrange(1, 500), rng.randrange(0, 5)) for _ in range(40)]
     usage, at = UsageStatus(), 0
     while at < 1100:
         at += rng.choice((1, 5, 30, 200))
         there = [
-            pod(str(i), NOW + s, NOW + e if e <= at else None, gpus) for i, (s, e, gpus) in enumerate(lives) if s <= at
+            # That it ended is seen in the second of its end, or only after it.
+            pod(str(i), NOW + s, NOW + e if e < at or (e == at and rng.random() < 0.5) else None, gpus)
+            for i, (s, e, gpus) in enumerate(lives)
+            if s <= at
         ]
         told = count(usage, there, NOW + at)
         if rng.random() < 0.5:  # what is not written is counted again

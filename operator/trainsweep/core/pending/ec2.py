@@ -45,7 +45,7 @@ _CODES: tuple[tuple[str, Why, str, str], ...] = (
      "allow more zones or instance types"),
     ("LaunchFailed", Why.LAUNCH_FAILED, "the instance could not be launched", "see the NodeClaim's conditions"),
 )  # fmt: skip
-_MACHINE = re.compile(r"\b([a-z][a-z0-9-]*\d[a-z0-9-]*\.(?:metal(?:-\w+)?|nano|micro|small|medium|\d*x?large))\b")
+_MACHINE = re.compile(r"\b[a-z][a-z0-9-]*\d[a-z0-9-]*\.(?:metal(?:-\w+)?|nano|micro|small|medium|\d*x?large)\b")
 
 
 def code_of(words: str) -> tuple[Why, str, str] | None:
@@ -54,7 +54,7 @@ def code_of(words: str) -> tuple[Why, str, str] | None:
     for code, why, ours, cure in _CODES:
         if code.lower() in lower:
             machine = _MACHINE.search(words)
-            kind = f" ({machine[1]})" if machine else ""
+            kind = f" ({machine[0]})" if machine else ""
             told = ours or "EC2 is out of capacity"
             return why, f"{told}{kind}: {code}", cure
     return None

@@ -10,7 +10,7 @@ from typing import Any
 from trainsweep.api.conditions import Reason
 from trainsweep.api.pending import Layer, Why
 from trainsweep.api.status import TrainSweepStatus
-from trainsweep.core.fields import event_time, items, mapping, name_of, strings, text, uid_of
+from trainsweep.core.fields import event_time, mapping, name_of, strings, text, uid_of
 from trainsweep.core.pending.demand import Demand
 
 Object = Mapping[str, Any]
@@ -123,12 +123,6 @@ def called(pod: Object, stuck: int, total: int) -> str:
     """How a message names a pod: its part, its name, and how many of how many are like it."""
     part = "head" if is_head(pod) else "worker"
     return f"{part} {name_of(pod)}{f' ({stuck} of {total} pods)' if total > 1 else ''}"
-
-
-def containers(pod: Object) -> list[Object]:
-    """Statuses of the init containers and the containers."""
-    status = mapping(pod.get("status"))
-    return items(status.get("initContainerStatuses")) + items(status.get("containerStatuses"))
 
 
 def cut(words: str, limit: int = 400) -> str:
