@@ -40,6 +40,19 @@ def test_a_retry_is_announced_only_where_it_has_a_second(deadlines: dict[str, An
     assert stage.state == state
 
 
+def test_in_the_pause_the_end_of_the_last_attempt_is_told_unless_something_else_had_stalled_it() -> None:
+    stage = failed().torn_down()
+    stage.decide(1)
+    assert stage.condition(Condition.SUCCEEDED).message.startswith("Attempt 1 ended (")
+    stage.class_error = "no such class"
+    stage.decide(1)
+    assert stage.condition(Condition.SUCCEEDED).reason == Reason.CLASS_NOT_FOUND
+    stage.class_error = ""
+    stage.decide(1)
+    assert stage.now < NOW + 21
+    assert stage.condition(Condition.SUCCEEDED).message == "The next attempt follows."
+
+
 def test_who_asks_in_the_second_of_the_end_is_heard() -> None:
     stage = failed().torn_down()
     assert stage.status.attempt == 1

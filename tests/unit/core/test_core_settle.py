@@ -129,6 +129,16 @@ def test_driver_that_could_not_mend_ends_it_with_the_files_name() -> None:
     assert stage.status.retries.application.used == 0
 
 
+def test_a_driver_that_lost_what_is_there_after_all_is_quoted_alone() -> None:
+    stage = Stage().running()
+    stage.ended(outcome=Outcome.COMPLETED, reason=FailureReason.CHECKPOINTS_LOST, message="model.pt of t0 is lost")
+    stage.settled(Proof.PERSISTED, DIGEST)
+    assert (stage.state, stage.condition(Condition.SUCCEEDED).message) == (
+        "False/CheckpointsMissing",
+        "model.pt of t0 is lost",
+    )
+
+
 def test_warn_holds_also_where_the_driver_could_not_mend() -> None:
     stage = Stage(spec=spec(checkpoints={"verify": {"timeoutSeconds": 100, "onMissing": "Warn"}})).running()
     stage.ended(outcome=Outcome.COMPLETED, reason=FailureReason.CHECKPOINTS_LOST).settled(Proof.MISSING, DIGEST)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.core.core_builders import Stage, klass, missing, spec
 from trainsweep.api.conditions import Condition
+from trainsweep.api.status import AttemptStatus, TrainSweepStatus
 from trainsweep.contract.documents import Best, Outcome, TrialCounts
 from trainsweep.core.model import ClassView, Proof
 from trainsweep.core.size import CUTS, LIMIT, bounded, short, size_of
@@ -110,3 +111,12 @@ def test_of_the_newest_attempt_all_is_kept_while_the_earlier_ones_are_cut() -> N
     *earlier, newest = CUTS[0](status.model_copy(update={"attempts": long})).attempts
     assert (newest, newest.spec_digest != "") == (long[-1], True)
     assert [(a.spec_digest, len(a.message)) for a in earlier] == [("", 120)] * 3
+
+
+def test_a_status_of_just_the_size_is_left_as_it_is() -> None:
+    status = TrainSweepStatus(attempts=[AttemptStatus(number=1, ray_job="digits-a1", message="m")])
+    room = LIMIT - size_of(status)
+    (attempt,) = status.attempts
+    full = TrainSweepStatus(attempts=[attempt.model_copy(update={"message": "m" * (room + 1)})])
+    assert size_of(full) == LIMIT
+    assert bounded(full) is full
