@@ -228,6 +228,18 @@ async def in_the_background_dependents_follow_and_a_second_owner_keeps(door: Doo
     await door.wait(gone)
 
 
+async def what_is_made_for_owners_that_are_gone_is_collected(door: Door) -> None:
+    sweep, hold = await make(door, SWEEP, "before"), await make(door, HOLD, "before-hold")
+    await door.delete(SWEEP, "before", "Background")
+    await door.delete(HOLD, "before-hold", "Background")
+    await make(door, HOLD, "after", ownerReferences=[owner(sweep), owner(hold)])
+
+    async def gone() -> bool:
+        return not await there(door, HOLD, "after")
+
+    await door.wait(gone)
+
+
 async def in_the_foreground_dependents_go_first_whatever_our_finalizer_says(door: Door) -> None:
     await _family(door, "fore", finalizers=[OURS])
     await door.delete(SWEEP, "fore", "Foreground")
@@ -269,6 +281,7 @@ CASES: tuple[Callable[[Door], Awaitable[None]], ...] = (
     a_delete_holds_only_for_the_object_it_names,
     a_finalizer_keeps_and_none_can_be_added_any_more,
     in_the_background_dependents_follow_and_a_second_owner_keeps,
+    what_is_made_for_owners_that_are_gone_is_collected,
     in_the_foreground_dependents_go_first_whatever_our_finalizer_says,
     orphaned_dependents_stay_and_forget_their_owner,
 )

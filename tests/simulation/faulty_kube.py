@@ -135,10 +135,13 @@ class FaultyKube:
 
     def _late(self, io: str, do: Callable[[], Any]) -> None:
         self._world.note(f"late: {io}")
+        self._world.checks.late = True
         try:
             do()
         except KubeError as error:
             self._world.note(f"late: {io}: {type(error).__name__}")
+        finally:
+            self._world.checks.late = False
 
 
 REFUSALS: tuple[KubeError, ...] = (

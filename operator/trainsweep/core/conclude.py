@@ -62,7 +62,7 @@ def conclude(draft: Draft, spec: TrainSweepSpec, found: Settlement) -> None:
         over = _over_by(draft, spec, again)
         if booked is not None and not over:
             draft.set(retries=booked, deadlines=draft.status.deadlines.model_copy(update={"retry": to_text(again)}))
-            words = f"Attempt {attempt.number} ended ({verdict.end_class}: {message or facts.cause})"
+            words = f"Attempt {attempt.number} ended ({verdict.end_class}: {(message or facts.cause).rstrip('.')})"
             draft.state(Reason.RETRYING, f"{words}; the next one follows.")
             draft.event(Reason.RETRYING, words, "Warning")
             return

@@ -123,9 +123,15 @@ def _without_ray_job(draft: Draft, spec: TrainSweepSpec) -> None:
         return
     if _end_unmade(draft, spec, draft.observed.refusal or "its RayJob could not be made") or traces_unknown(draft):
         return
-    # A marker in the store proves that a driver of this attempt has run: it is looked for before a second one is made.
-    if not isinstance(progress, Unreadable) or progress.denied:
+    # A marker in the store proves that a driver of this attempt has run: it is looked for before a second one is made. Where
+    # the store refuses us nobody knows, unless the API server has refused the first.
+    if not isinstance(progress, Unreadable) or (progress.denied and draft.observed.refusal):
         relaunch_same(draft, spec)
+    else:
+        words = (
+            f"Whether a driver of attempt {attempt.number} has run cannot be read from the store: {progress.message}"
+        )
+        draft.state(Reason.STARTING, words)
 
 
 def _none_left_running(draft: Draft, spec: TrainSweepSpec) -> bool:

@@ -218,12 +218,31 @@ def test_nothing_is_posted_again_before_a_heartbeat_was_looked_for() -> None:
     stage = Stage()
     stage.decide()
     stage.progress = Unreadable("the store has not answered yet")
-    assert "CreateRayJob" not in kinds(stage.decide(5))
-    stage.progress = Unreadable("403", denied=True)  # it never will be readable
-    assert "CreateRayJob" in kinds(stage.decide(5))
+    assert "CreateRayJob" not in kinds(stage.decide(40))
+    words = "Whether a driver of attempt 1 has run cannot be read from the store: the store has not answered yet"
+    assert stage.condition(Condition.SUCCEEDED).message == words
     stage.reporting()
     assert "CreateRayJob" not in kinds(stage.decide(5))
     assert stage.attempt.reason == "RayJobDeleted"
+
+
+@pytest.mark.parametrize(
+    ("denied", "refusal", "posted"),
+    [
+        pytest.param(True, "exceeded quota", True, id="the API server refused it"),
+        pytest.param(True, "", False, id="somebody may have deleted one that ran"),
+        pytest.param(False, "exceeded quota", False, id="the store may answer soon"),
+    ],
+)
+def test_where_the_store_refuses_us_only_what_was_refused_is_posted_again(
+    denied: bool, refusal: str, posted: bool
+) -> None:
+    stage = Stage()
+    stage.decide()
+    stage.progress, stage.refusal = Unreadable("no answer", denied=denied), refusal
+    assert ("CreateRayJob" in kinds(stage.decide(5))) is posted
+    stage.decide(1000)
+    assert stage.attempt.reason == "StartupDeadlineExceeded"
 
 
 def test_what_is_posted_again_keeps_the_times_of_the_first_post() -> None:
