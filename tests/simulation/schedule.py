@@ -33,7 +33,7 @@ STAGED, ALONE = 0.6, 0.5
 """Share of the lives with faults of all kinds that play one of the scenes, and of those in which little else happens."""
 BOUNDS = {"runSeconds", "totalSeconds", "notAfter", "stallSeconds"}
 ENDS_AFTER = 30
-"""No sweep is deleted or suspended, and no operator goes for long, before so many calls: such a life would be told in a line."""
+"""No sweep is deleted or suspended, and no operator goes, before so many calls: such a life would be told in a line."""
 
 
 @dataclass
@@ -197,7 +197,7 @@ def world_of(schedule: Schedule) -> World:
     def act(what: str) -> Callable[[], None]:
         def now() -> None:
             early = faults.steps < ENDS_AFTER and not faults.stopped
-            if early and what in (*ENDINGS, "suspend-sweep", "operator-away-long"):
+            if early and what in (*ENDINGS, "suspend-sweep", "operator-away", "operator-away-long"):
                 world.at(world.now + 3.0, now)
                 return
             world.note(f"*** {what}")
