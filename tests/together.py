@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,11 +45,21 @@ def is_concurrent(item: pytest.Item) -> bool:
     return hasattr(getattr(item, "function", None), BODY)
 
 
+class Loggers(dict[str, Any]):
+    """All loggers by name; who walks them walks those that were there when it began."""
+
+    def values(self) -> list[Any]:  # type: ignore[override]  # a list serves who only walks
+        """Taken at once, as no thread can come in between."""
+        return list(super().values())
+
+
 class Background:
     """The bodies under way."""
 
     def __init__(self, items: list[pytest.Item], world: Any, workers: int) -> None:
         """Starts them, `workers` at a time (or as many as TRAINSWEEP_TEST_WORKERS says)."""
+        # At each phase of a test pytest (9.2) walks all loggers, and the bodies make new ones meanwhile.
+        logging.root.manager.loggerDict = Loggers(logging.root.manager.loggerDict)
         chosen = [i for i in items if is_concurrent(i)]
         waiting = [i for i in chosen if hasattr(i.function, LONG)]
         # The long ones wait for clocks: they take no place from the others.
