@@ -254,6 +254,14 @@ class Stage:
         self.looked(proof, digest, **changes)
         return self.decide()
 
+    def without_its_first(self) -> Stage:
+        """The first attempt ran, reported and lost its head; it is gone, and the second one may start."""
+        self.running().reporting().decide(20)
+        self.head_is_lost().settled()
+        self.torn_down()
+        self.now += 40
+        return self
+
     def torn_down(self) -> Stage:
         """What the release asked for has happened; passes until the attempt is gone."""
         plan = self.decide(3)

@@ -35,11 +35,7 @@ def obey(stage: Told) -> None:
 def second(stage: Told | None = None) -> Told:
     """A second attempt that runs: the first one lost its head."""
     stage = stage or told()
-    stage.running().reporting().decide(20)
-    stage.head_is_lost()
-    stage.settled()
-    stage.torn_down()
-    stage.now += 40
+    stage.without_its_first()
     if not stage.whole:
         stage.lines.clear()
     stage.title("the second attempt").running().reporting().decide(5)

@@ -15,14 +15,8 @@ from trainsweep.core.release import POLL_SECONDS
 
 
 def after_a_lost_head(**changes: Any) -> Stage:
-    """The first attempt was ready, reported, and lost its head at +30; the second may start now, at +77."""
-    stage = Stage(spec=spec(**changes))
-    stage.running().reporting().decide(20)
-    stage.head_is_lost()
-    stage.settled()
-    stage.torn_down()
-    stage.now += 40
-    return stage
+    """The first attempt was ready, reported, and lost its head; the second may start."""
+    return Stage(spec=spec(**changes)).without_its_first()
 
 
 def resumed(**changes: Any) -> Stage:
